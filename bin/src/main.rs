@@ -1,0 +1,2 @@
+//! The `logtool` command.
+fn main() {}
