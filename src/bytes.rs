@@ -1,0 +1,122 @@
+//! Little-endian fields and LEB128 integers, read from untrusted bytes without a panic.
+
+/// Reads fields one after another; `None` as soon as the bytes do not suffice.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Fields<'a> {
+        Fields { rest: bytes }
+    }
+
+    /// What has not been read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(head)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*head)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    /// An unsigned LEB128 integer of at most 64 bits.
+    #[inline]
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for (index, &byte) in self.rest.iter().enumerate().take(10) {
+            let bits = u64::from(byte & 0x7f);
+            if index == 9 && bits > 1 {
+                return None;
+            }
+            value |= bits << (7 * index);
+            if byte & 0x80 == 0 {
+                self.rest = &self.rest[index + 1..];
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Bytes with their length before them as LEB128.
+    pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.varint()?).ok()?;
+        self.take(len)
+    }
+}
+
+/// Appends an unsigned LEB128 integer.
+#[inline]
+pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends bytes with their length before them as LEB128.
+pub(crate) fn push_counted(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_come_back() {
+        for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut out = Vec::new();
+            push_varint(&mut out, value);
+            let mut fields = Fields::new(&out);
+            assert_eq!(fields.varint(), Some(value));
+            assert!(fields.is_empty());
+        }
+    }
+
+    #[test]
+    fn overlong_and_cut_varints_are_refused() {
+        assert_eq!(Fields::new(&[0xff; 11]).varint(), None);
+        assert_eq!(Fields::new(&[0x80]).varint(), None);
+        assert_eq!(Fields::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).varint(), None);
+    }
+
+    #[test]
+    fn a_length_past_the_end_is_refused() {
+        assert_eq!(Fields::new(&[5, 1, 2]).counted(), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Typed arguments of an entry: one tag byte, then the value, so that they can be shown without their definition.
+
+use crate::bytes::{Fields, push_counted};
+
+/// One argument as it is stored. Integers keep the width that they were logged with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// Nothing: `Option::None`, or an argument that was not given.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// A character.
+    Char(char),
+    /// Signed, 8 bits.
+    I8(i8),
+    /// Signed, 16 bits.
+    I16(i16),
+    /// Signed, 32 bits.
+    I32(i32),
+    /// Signed, 64 bits.
+    I64(i64),
+    /// Signed, 128 bits.
+    I128(i128),
+    /// Unsigned, 8 bits.
+    U8(u8),
+    /// Unsigned, 16 bits.
+    U16(u16),
+    /// Unsigned, 32 bits.
+    U32(u32),
+    /// Unsigned, 64 bits.
+    U64(u64),
+    /// Unsigned, 128 bits.
+    U128(u128),
+    /// Float, 32 bits, to the bit.
+    F32(f32),
+    /// Float, 64 bits, to the bit.
+    F64(f64),
+    /// A string of the program.
+    Str(&'a str),
+    /// Bytes that need not be text.
+    Bytes(&'a [u8]),
+    /// An address.
+    Pointer(u64),
+    /// A length of time: whole seconds and nanoseconds below one second.
+    Duration(u64, u32),
+    /// A moment, nanoseconds since 1970 UTC.
+    Time(i64),
+    /// Text that the caller made from a value by its Display or Debug.
+    Text(&'a str),
+}
+
+/// Tags, in the order of the enum; part of the format.
+mod tag {
+    pub(super) const NONE: u8 = 0;
+    pub(super) const FALSE: u8 = 1;
+    pub(super) const TRUE: u8 = 2;
+    pub(super) const CHAR: u8 = 3;
+    pub(super) const I8: u8 = 4;
+    pub(super) const I16: u8 = 5;
+    pub(super) const I32: u8 = 6;
+    pub(super) const I64: u8 = 7;
+    pub(super) const I128: u8 = 8;
+    pub(super) const U8: u8 = 9;
+    pub(super) const U16: u8 = 10;
+    pub(super) const U32: u8 = 11;
+    pub(super) const U64: u8 = 12;
+    pub(super) const U128: u8 = 13;
+    pub(super) const F32: u8 = 14;
+    pub(super) const F64: u8 = 15;
+    pub(super) const STR: u8 = 16;
+    pub(super) const BYTES: u8 = 17;
+    pub(super) const POINTER: u8 = 18;
+    pub(super) const DURATION: u8 = 19;
+    pub(super) const TIME: u8 = 20;
+    pub(super) const TEXT: u8 = 21;
+}
+
+impl<'a> Value<'a> {
+    /// Appends the stored form: tag, then the value; numbers little-endian, strings with their length as LEB128.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Value::None => out.push(tag::NONE),
+            Value::Bool(value) => out.push(if value { tag::TRUE } else { tag::FALSE }),
+            Value::Char(value) => push_tagged(out, tag::CHAR, &u32::from(value).to_le_bytes()),
+            Value::I8(value) => push_tagged(out, tag::I8, &value.to_le_bytes()),
+            Value::I16(value) => push_tagged(out, tag::I16, &value.to_le_bytes()),
+            Value::I32(value) => push_tagged(out, tag::I32, &value.to_le_bytes()),
+            Value::I64(value) => push_tagged(out, tag::I64, &value.to_le_bytes()),
+            Value::I128(value) => push_tagged(out, tag::I128, &value.to_le_bytes()),
+            Value::U8(value) => push_tagged(out, tag::U8, &value.to_le_bytes()),
+            Value::U16(value) => push_tagged(out, tag::U16, &value.to_le_bytes()),
+            Value::U32(value) => push_tagged(out, tag::U32, &value.to_le_bytes()),
+            Value::U64(value) => push_tagged(out, tag::U64, &value.to_le_bytes()),
+            Value::U128(value) => push_tagged(out, tag::U128, &value.to_le_bytes()),
+            Value::F32(value) => push_tagged(out, tag::F32, &value.to_bits().to_le_bytes()),
+            Value::F64(value) => push_tagged(out, tag::F64, &value.to_bits().to_le_bytes()),
+            Value::Str(text) => push_string(out, tag::STR, text.as_bytes()),
+            Value::Bytes(bytes) => push_string(out, tag::BYTES, bytes),
+            Value::Pointer(address) => push_tagged(out, tag::POINTER, &address.to_le_bytes()),
+            Value::Duration(seconds, nanoseconds) => {
+                push_tagged(out, tag::DURATION, &seconds.to_le_bytes());
+                out.extend_from_slice(&nanoseconds.to_le_bytes());
+            }
+            Value::Time(ns) => push_tagged(out, tag::TIME, &ns.to_le_bytes()),
+            Value::Text(text) => push_string(out, tag::TEXT, text.as_bytes()),
+        }
+    }
+
+    /// Reads one value; `None` if the bytes do not hold one.
+    pub(crate) fn decode(fields: &mut Fields<'a>) -> Option<Value<'a>> {
+        Some(match fields.u8()? {
+            tag::NONE => Value::None,
+            tag::FALSE => Value::Bool(false),
+            tag::TRUE => Value::Bool(true),
+            tag::CHAR => Value::Char(char::from_u32(fields.u32()?)?),
+            tag::I8 => Value::I8(i8::from_le_bytes(fields.array()?)),
+            tag::I16 => Value::I16(i16::from_le_bytes(fields.array()?)),
+            tag::I32 => Value::I32(i32::from_le_bytes(fields.array()?)),
+            tag::I64 => Value::I64(i64::from_le_bytes(fields.array()?)),
+            tag::I128 => Value::I128(i128::from_le_bytes(fields.array()?)),
+            tag::U8 => Value::U8(fields.u8()?),
+            tag::U16 => Value::U16(fields.u16()?),
+            tag::U32 => Value::U32(fields.u32()?),
+            tag::U64 => Value::U64(fields.u64()?),
+            tag::U128 => Value::U128(u128::from_le_bytes(fields.array()?)),
+            tag::F32 => Value::F32(f32::from_bits(fields.u32()?)),
+            tag::F64 => Value::F64(f64::from_bits(fields.u64()?)),
+            tag::STR => Value::Str(std::str::from_utf8(fields.counted()?).ok()?),
+            tag::BYTES => Value::Bytes(fields.counted()?),
+            tag::POINTER => Value::Pointer(fields.u64()?),
+            tag::DURATION => {
+                let seconds = fields.u64()?;
+                Value::Duration(seconds, fields.u32().filter(|&ns| ns < 1_000_000_000)?)
+            }
+            tag::TIME => Value::Time(fields.i64()?),
+            tag::TEXT => Value::Text(std::str::from_utf8(fields.counted()?).ok()?),
+            _ => return None,
+        })
+    }
+}
+
+fn push_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    out.extend_from_slice(bytes);
+}
+
+fn push_string(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    push_counted(out, bytes);
+}
+
+/// The arguments of one entry, decoded as they are asked for. Ends early where the bytes are not values.
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    fields: Fields<'a>,
+}
+
+impl<'a> Values<'a> {
+    /// The values stored in `bytes`, one after another.
+    pub fn new(bytes: &'a [u8]) -> Values<'a> {
+        Values { fields: Fields::new(bytes) }
+    }
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        if self.fields.is_empty() {
+            return None;
+        }
+        let value = Value::decode(&mut self.fields);
+        if value.is_none() {
+            self.fields = Fields::new(&[]);
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_value_comes_back_to_the_bit() {
+        let values = [
+            Value::None,
+            Value::Bool(true),
+            Value::Bool(false),
+            Value::Char('\u{1f980}'),
+            Value::I8(-1),
+            Value::I16(i16::MIN),
+            Value::I32(-7),
+            Value::I64(i64::MIN),
+            Value::I128(i128::MIN),
+            Value::U8(255),
+            Value::U16(65535),
+            Value::U32(u32::MAX),
+            Value::U64(u64::MAX),
+            Value::U128(u128::MAX),
+            Value::F32(-0.0),
+            Value::F64(f64::INFINITY),
+            Value::Str(""),
+            Value::Str("gr\u{fc}n"),
+            Value::Bytes(&[0, 255]),
+            Value::Pointer(0xdead_beef),
+            Value::Duration(u64::MAX, 999_999_999),
+            Value::Time(-1),
+            Value::Text("by the caller"),
+        ];
+        let mut out = Vec::new();
+        values.iter().for_each(|value| value.encode(&mut out));
+        let back: Vec<Value<'_>> = Values::new(&out).collect();
+        assert_eq!(back, values);
+    }
+
+    #[test]
+    fn the_payload_of_a_nan_survives() {
+        let bits = 0x7ff8_dead_beef_0001u64;
+        let mut out = Vec::new();
+        Value::F64(f64::from_bits(bits)).encode(&mut out);
+        assert!(matches!(Values::new(&out).next(), Some(Value::F64(value)) if value.to_bits() == bits));
+    }
+
+    #[test]
+    fn nonsense_ends_the_values_without_a_panic() {
+        assert_eq!(Values::new(&[99, 1, 2]).count(), 0);
+        assert_eq!(Values::new(&[tag::STR, 200, 1, b'x']).count(), 0);
+        assert_eq!(Values::new(&[tag::STR, 1, 0xff]).count(), 0);
+        assert_eq!(Values::new(&[tag::CHAR, 0, 0xd8, 0, 0]).count(), 0);
+    }
+}
