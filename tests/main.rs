@@ -1,1 +1,6 @@
-fn nothing() {}
+//! The integration tests of library and command: one binary, a module a subject.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say so and stop")]
+
+mod cli_basics;
+mod harness;
+mod tidy;

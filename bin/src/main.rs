@@ -1,2 +1,42 @@
-//! The `logtool` command.
-fn main() {}
+//! The `logtool` command: reads the command line, runs one command, and turns what happened into an exit code.
+#![allow(dead_code, reason = "some helpers stand ready for commands that are not written yet")]
+
+mod classify;
+mod cli;
+mod commands;
+mod decimal;
+mod duration;
+mod escape;
+mod examples;
+mod filter;
+mod pages;
+mod progress;
+mod size;
+mod terminal;
+mod time;
+mod timestamp;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::terminal::{Status, Ui};
+
+fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return terminal::report_usage(&error),
+    };
+    let ui = Ui::new(cli.color);
+    match commands::run(&cli.command, &ui) {
+        Ok(status) => ui.raise(status),
+        // Nobody reads any more: that is how `| head` ends, and no fault.
+        Err(error) if terminal::is_closed_pipe(&error) => {}
+        Err(error) => {
+            ui.message(&format!("{error:#}"));
+            ui.raise(Status::Failed);
+        }
+    }
+    ui.status().into()
+}

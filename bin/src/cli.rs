@@ -1,0 +1,349 @@
+//! The command line: every command with its options and help. Man pages and completions are made from this.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::duration::Period;
+use crate::examples;
+use crate::filter::{FilterArgs, FormArgs};
+use crate::size::{ByteSize, FreeSpace};
+use crate::terminal::ColorWhen;
+use crate::values::{Compression, FileMode, OnFull, SyncPolicy, TailStart};
+
+/// Write, follow, verify, repair and read logs that survive a crash
+///
+/// A log is a directory of segments. Each entry has a length, checksums and a sequence number, so logtool can prove
+/// what is there and name exactly what is missing. PATH is such a directory or one of its segment files.
+#[derive(Debug, Parser)]
+#[command(name = "logtool", version, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = examples::SHORT, after_long_help = examples::LOGTOOL)]
+pub(crate) struct Cli {
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorWhen::Auto, global = true, hide_possible_values = true)]
+    #[arg(help = "When to use colour: auto, always, never")]
+    pub(crate) color: ColorWhen,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands, in the order in which people meet them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Write(WriteArgs),
+    Cat(CatArgs),
+    Tail(TailArgs),
+    Verify(VerifyArgs),
+    Repair(RepairArgs),
+    Decompress(DecompressArgs),
+    Stat(StatArgs),
+    Tour(TourArgs),
+    #[command(hide = true)]
+    Generate(GenerateArgs),
+}
+
+/// Write standard input into a log, one entry a line
+///
+/// Any bytes are kept exactly, whatever the length of the line. What was read is in the log before the next read. A
+/// line without its newline waits for it one second, or until the input ends, and is then written and marked as
+/// unfinished.
+///
+/// SIGTERM and SIGINT: what the pipe holds is written, the log is closed, exit status 0. SIGHUP: a new segment begins.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::WRITE)]
+pub(crate) struct WriteArgs {
+    /// Begin a new segment before one grows above SIZE
+    ///
+    /// SIZE is a number of bytes, or has a unit: K, M, G, T or KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB
+    /// are powers of 1000.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub(crate) roll_bytes: ByteSize,
+
+    /// Begin a new segment each DUR, aligned to UTC
+    ///
+    /// DUR is one or more numbers with a unit: ms, s, m, h, d, w; as in 30s or 1d12h.
+    #[arg(long, value_name = "DUR", default_value = "24h")]
+    pub(crate) roll_every: Period,
+
+    /// Keep at most N segments; the oldest are removed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Retention")]
+    pub(crate) keep_segments: Option<u64>,
+
+    /// Keep at most SIZE in all, quarantine and rings included
+    #[arg(long, value_name = "SIZE", help_heading = "Retention")]
+    pub(crate) keep_bytes: Option<ByteSize>,
+
+    /// Remove segments whose newest entry is older than DUR
+    #[arg(long, value_name = "DUR", help_heading = "Retention")]
+    pub(crate) keep_age: Option<Period>,
+
+    /// Remove the oldest segments while less than SIZE, or so many percent, of the file system are free
+    #[arg(long, value_name = "SIZE|%", help_heading = "Retention")]
+    pub(crate) keep_free: Option<FreeSpace>,
+
+    /// Compress: none, zstd or zstd:LEVEL with a level from 1 (fast) to 19 (small)
+    #[arg(long, value_name = "HOW", default_value = "none")]
+    pub(crate) compress: Compression,
+
+    /// Bring entries to stable storage: never, each, batch, or at most DUR after they were written
+    ///
+    /// Entries survive a killed program and a killed logtool at once in any case; this is about power cuts. `batch` is
+    /// once for each read of the input.
+    #[arg(long, value_name = "WHEN", default_value = "1s")]
+    pub(crate) sync: SyncPolicy,
+
+    /// When the disk is full
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnFull::Block)]
+    pub(crate) on_full: OnFull,
+
+    /// Permission bits of new files, in octal
+    #[arg(long, value_name = "MODE", default_value = "0640")]
+    pub(crate) mode: FileMode,
+
+    /// Copy each line to standard output after it was written to the log
+    #[arg(long)]
+    pub(crate) tee: bool,
+
+    /// Directory of the log; made if it does not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// Print the entries of logs
+///
+/// Several logs are merged by time and each line names its log. Where a log is damaged, everything readable is printed,
+/// the findings go to standard error, and the exit status is 1.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::CAT)]
+pub(crate) struct CatArgs {
+    #[command(flatten)]
+    pub(crate) logs: LogArgs,
+
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
+}
+
+/// Print the last entries of logs, and follow them
+///
+/// Following goes by sequence number, over rolls, retention and restarts of the writer: nothing is shown twice, and what
+/// was removed before it could be shown is told as a gap. A DIR that does not exist yet is waited for.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::TAIL)]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    pub(crate) logs: LogArgs,
+
+    /// Print the last N entries; with +K, begin with the K-th
+    #[arg(short = 'n', long, value_name = "N|+K", default_value = "10", allow_hyphen_values = false)]
+    pub(crate) lines: TailStart,
+
+    /// Go on as the log grows
+    #[arg(short = 'f', long, short_alias = 'F')]
+    pub(crate) follow: bool,
+
+    /// Begin where the cursor in FILE stands, and keep it up to date
+    ///
+    /// FILE names the last entry that was shown. It is replaced atomically: stopped by a signal and started again, tail
+    /// repeats and skips nothing; after SIGKILL at most the last batch comes again. Where FILE does not exist yet, -n
+    /// says where to begin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cursor_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
+}
+
+/// Check every checksum, link and number of logs
+///
+/// Says for each log what is there and names exactly what is missing or altered. What is as it should be, such as
+/// segments removed by retention, is a note and leaves the exit status at 0. A log may be verified while it is written.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::VERIFY)]
+pub(crate) struct VerifyArgs {
+    /// Report in JSON, one object a log
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print nothing; the exit status tells
+    #[arg(short = 'q', long, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+
+    /// Count losses that an earlier repair has declared as findings too
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Show times in UTC instead of the local zone
+    #[arg(long)]
+    pub(crate) utc: bool,
+
+    #[command(flatten)]
+    pub(crate) logs: LogArgs,
+}
+
+/// Make a damaged log sound again, with its losses declared
+///
+/// No valid frame is removed and no segment deleted. What is cut is saved in quarantine/ and synced first. What is lost
+/// is declared in the log: the alarm stops, the fact stays. A second run changes nothing. A log that is being written is
+/// refused.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::REPAIR)]
+pub(crate) struct RepairArgs {
+    /// Print the plan and change nothing
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) dry_run: bool,
+
+    /// Exit with status 1 also where all losses were declared before
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Leave the log as it is and write a clean copy, with its losses declared, into the new directory
+    #[arg(short = 'o', long, value_name = "NEWDIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Show times in UTC instead of the local zone
+    #[arg(long)]
+    pub(crate) utc: bool,
+
+    /// Directory of the log
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+}
+
+/// Give back what was written
+///
+/// Of logs made by `logtool write` come the very bytes that went in; of structured entries their text, with times in
+/// UTC, the same on every machine. Where a log is damaged, everything readable comes out, the findings go to standard
+/// error, and the exit status is 1.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::DECOMPRESS)]
+pub(crate) struct DecompressArgs {
+    /// Write into FILE instead of standard output; with --frames, into the new directory
+    ///
+    /// FILE is written beside and then renamed: it is there whole or not at all.
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write uncompressed segments, which `logtool verify` can check, instead of text
+    #[arg(long, requires = "output")]
+    pub(crate) frames: bool,
+
+    /// Replace FILE if it exists
+    #[arg(short = 'f', long, requires = "output", conflicts_with = "frames")]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) logs: LogArgs,
+}
+
+/// Show the segments of logs: state, times, sequence numbers, sizes
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::STAT)]
+pub(crate) struct StatArgs {
+    /// In JSON, one object a log
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show times in UTC instead of the local zone
+    #[arg(long)]
+    pub(crate) utc: bool,
+
+    #[command(flatten)]
+    pub(crate) logs: LogArgs,
+}
+
+/// Show on this disk what logtool is for
+///
+/// A child process writes a log and is killed in the middle; the log is verified, repaired, damaged by one byte, the
+/// damage found, and the text taken out again. Each step shows the command that a person would type.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::TOUR)]
+pub(crate) struct TourArgs {
+    /// Directory to work in, made if it does not exist; by default a temporary one that is removed at the end
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// The logs to read.
+#[derive(Args, Debug)]
+pub(crate) struct LogArgs {
+    /// Take all logs below a directory; without it, a directory that holds several logs is refused
+    #[arg(short = 'r', long)]
+    pub(crate) recursive: bool,
+
+    /// Log directories or segment files
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Write the man pages or the shell completions into DIR.
+#[derive(Args, Debug)]
+pub(crate) struct GenerateArgs {
+    /// What to write
+    #[arg(value_enum)]
+    pub(crate) what: GenerateWhat,
+
+    /// An existing directory
+    pub(crate) dir: PathBuf,
+}
+
+/// What is made from the definition of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GenerateWhat {
+    /// Man pages: one for logtool and one a command
+    Man,
+    /// Completions for bash, zsh and fish
+    Completions,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples_and_exit_statuses_in_its_long_help() {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let name = command.get_name().to_string();
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("Examples:"), "{name}");
+            assert!(help.contains(&format!("logtool {name}")), "{name}");
+            assert!(help.contains("Exit status:"), "{name}");
+        }
+    }
+
+    #[test]
+    fn options_arrive_typed() {
+        let line = "logtool write --roll-bytes 64k --keep-free 10% --compress zstd:3 --sync batch log";
+        let Command::Write(args) = Cli::parse_from(line.split(' ')).command else {
+            panic!("not write");
+        };
+        assert_eq!(args.roll_bytes, ByteSize(64 << 10));
+        assert_eq!(args.keep_free, Some(FreeSpace::Percent(10.0)));
+        assert_eq!(args.compress, Compression::Zstd { level: 3 });
+        assert_eq!(args.sync, SyncPolicy::Batch);
+        assert_eq!(args.mode, FileMode(0o640));
+        let line = "logtool tail -n +5 -F --json --seq 7.. a b --color never";
+        let cli = Cli::parse_from(line.split(' '));
+        assert_eq!(cli.color, ColorWhen::Never);
+        let Command::Tail(args) = cli.command else {
+            panic!("not tail");
+        };
+        assert!(args.follow);
+        assert_eq!(args.lines, TailStart::From(5));
+        assert_eq!(args.form.form(), crate::filter::Form::Json);
+        assert_eq!(args.logs.paths, [PathBuf::from("a"), PathBuf::from("b")]);
+    }
+}

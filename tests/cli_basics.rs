@@ -1,0 +1,100 @@
+//! What holds for every command: help, usage errors, exit codes, generated pages.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{assert_current, logtool, repository, temp_dir};
+
+const COMMANDS: [&str; 8] = ["write", "cat", "tail", "verify", "repair", "decompress", "stat", "tour"];
+
+#[test]
+fn help_is_short_with_h_and_has_examples_with_help() {
+    for command in COMMANDS {
+        let short = logtool().args([command, "-h"]).run().expect_code(0);
+        let long = logtool().args([command, "--help"]).run().expect_code(0);
+        assert!(short.text().contains("Usage: logtool"), "{command} -h");
+        assert!(!short.text().contains("Examples:"), "{command} -h");
+        assert!(long.text().contains("Examples:"), "{command} --help");
+        assert!(long.text().contains("Exit status:"), "{command} --help");
+        assert_eq!(short.stderr + &long.stderr, "", "{command}");
+    }
+    let top = logtool().arg("-h").run().expect_code(0).text();
+    for command in COMMANDS {
+        assert!(top.contains(&format!("\n  {command} ")), "{command} in {top}");
+    }
+    assert!(!top.contains("generate"), "the hidden command shows in {top}");
+}
+
+#[test]
+fn misuse_exits_2_and_says_why_on_stderr() {
+    for (args, reason) in [
+        (&[][..], "Usage: logtool"),
+        (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
+        (&["cat"], "required"),
+        (&["cat", "--frobnicate", "log"], "unexpected argument '--frobnicate'"),
+        (&["cat", "--json", "--format", "raw", "log"], "cannot be used with"),
+        (&["cat", "-i", "log"], "--grep <REGEX>"),
+        (&["cat", "--since", "soon", "log"], "no time"),
+        (&["cat", "--seq", "9..5", "log"], "lower number first"),
+        (&["cat", "--where", "status", "log"], "no comparison"),
+        (&["tail", "-n", "ten", "log"], "+K"),
+        (&["write", "--sync", "always", "log"], "never, each, batch"),
+        (&["write", "--roll-bytes", "5X", "log"], "`X` is no unit"),
+        (&["write", "--mode", "rw", "log"], "octal"),
+        (&["write", "--keep-segments", "0", "log"], "0"),
+        (&["verify", "-q", "--json", "log"], "cannot be used with"),
+        (&["decompress", "--frames", "log"], "--output <FILE>"),
+        (&["repair", "--dry-run", "-o", "new", "log"], "cannot be used with"),
+    ] {
+        let outcome = logtool().args(args).run().expect_code(2);
+        assert_eq!(outcome.text(), "", "{args:?}");
+        assert!(outcome.stderr.contains(reason), "{args:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn usage_errors_begin_with_our_name_and_escape_what_was_typed() {
+    let outcome = logtool().args(["cat", "--\x07bell\x1b[31m\u{202e}"]).run().expect_code(2);
+    assert!(outcome.stderr.starts_with("logtool: unexpected argument"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("bell\\u{202e}"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains(['\x07', '\x1b', '\u{202e}']), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_closed_stdout_is_no_error() {
+    let mut child = logtool().arg("--help").spawn();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn man_pages_are_current() {
+    compare_generated("man", "1");
+}
+
+#[test]
+fn completions_are_current() {
+    compare_generated("completions", "");
+}
+
+/// Makes the pages anew and holds the committed ones against them, in both directions.
+fn compare_generated(what: &str, extension: &str) {
+    let dir = temp_dir();
+    logtool().args(["generate", what]).arg(dir.path()).run().expect_code(0);
+    let committed = repository().join(what);
+    let names = file_names(dir.path());
+    assert!(!names.is_empty());
+    for name in &names {
+        let generated = fs::read(dir.path().join(name)).unwrap();
+        assert!(name.ends_with(extension), "{name}");
+        assert_current(&committed.join(name), &generated);
+    }
+    assert_eq!(file_names(&committed), names, "files in {what}/ that are not generated");
+}
+
+fn file_names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
