@@ -8,6 +8,7 @@ pub mod entry;
 mod error;
 pub mod format;
 pub mod frame;
+pub mod scan;
 pub mod segment;
 pub mod storage;
 pub mod storage_os;

@@ -1,0 +1,459 @@
+//! Frame by frame through one segment: which frames are valid, and where none is.
+//!
+//! Everything that reads segments goes through [`FrameScan`], so that no two commands can disagree. The algorithm, from
+//! the end of the segment header on, with `end` the length of the file when the scan began:
+//! 1. At `offset`, read a frame header. If its checksum holds, its frame ends at or before `end`, and the checksum of its
+//!    payload holds, it is valid: give it, go on behind it.
+//! 2. If only the payload is wrong, the frame is damaged as a whole and its length is known: go on behind it.
+//! 3. Otherwise look for the next valid frame: at steps of 8 bytes, header and payload checksum as in 1, and a sequence
+//!    number that is not below one already seen. A frame found so whose header holds but whose payload doesn't is passed
+//!    over by its length, so that each byte is looked at a bounded number of times.
+//! 4. If there is no later valid frame, everything from `offset` on is the tail.
+
+use crate::error::{Error, Result};
+use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FRAME_MARKER};
+use crate::frame::{FrameHeader, Seed};
+use crate::storage::ReadAt;
+
+/// Bytes read at a time: fits the second-level cache together with what is made of it; larger reads measured no faster.
+const READ_BYTES: usize = 128 << 10;
+
+/// One step of a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A valid frame; its payload is [`FrameScan::payload`] until the next step.
+    Frame {
+        /// Where it starts.
+        offset: u64,
+        /// Its header.
+        header: FrameHeader,
+        /// Whether the bytes behind the payload are zeros, as they must be.
+        padding_ok: bool,
+    },
+    /// Bytes that are no valid frame, with a valid frame behind them.
+    Hole(Hole),
+    /// Bytes up to the end that are no valid frame.
+    Tail {
+        /// What is wrong at its start.
+        hole: Hole,
+        /// Offset from which on there are only zeros up to the end; the end if the last byte is not zero.
+        zeros_from: u64,
+    },
+}
+
+/// Bytes that are no valid frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// Where they start.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+    /// The header at their start, if its checksum holds.
+    pub header: Option<FrameHeader>,
+    /// Whether the frame that this header tells would fit before the end of the segment.
+    pub fits: bool,
+}
+
+/// A scan of one segment's frames. Memory: one buffer of at most a frame's limit.
+#[derive(Debug)]
+pub struct FrameScan<R> {
+    source: R,
+    seed: Seed,
+    offset: u64,
+    end: u64,
+    seq_min: u64,
+    seq_max: u64,
+    buffer: Vec<u8>,
+    /// Offset in the segment of the buffer's first byte.
+    buffer_offset: u64,
+    /// The payload of the frame given last, as offset and length in the segment.
+    payload: (u64, usize),
+    /// What the last search found, so that no stretch is searched twice.
+    searched: Option<Search>,
+}
+
+/// The result of a search for the next valid frame.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    from: u64,
+    /// The valid frame found, or the end.
+    to: u64,
+    last_nonzero_end: u64,
+}
+
+/// What stands at one place.
+enum Probe {
+    Valid(FrameHeader),
+    BadPayload(FrameHeader),
+    TooLong(FrameHeader),
+    NoHeader,
+}
+
+impl<R: ReadAt> FrameScan<R> {
+    /// A scan from `offset` (a multiple of 8, a frame's start) up to `end`, of the segment with this id. A frame's
+    /// sequence number must be at least `seq_min`.
+    pub fn new(source: R, segment_id: u64, offset: u64, end: u64, seq_min: u64) -> FrameScan<R> {
+        FrameScan {
+            source,
+            seed: Seed::new(segment_id),
+            offset,
+            end,
+            seq_min,
+            seq_max: u64::MAX,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+            payload: (0, 0),
+            searched: None,
+        }
+    }
+
+    /// Where the next step starts: behind what was given last.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where the scan ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Moves the end, for a segment that has grown.
+    pub fn set_end(&mut self, end: u64) {
+        self.end = end;
+        self.searched = None;
+        // What was read may have been incomplete, or cut back and written anew.
+        self.buffer.clear();
+    }
+
+    /// The file.
+    pub fn source(&self) -> &R {
+        &self.source
+    }
+
+    /// Payload of the frame given last; empty after anything else.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        let (offset, len) = self.payload;
+        let start = (offset.wrapping_sub(self.buffer_offset)) as usize;
+        self.buffer.get(start..start + len).unwrap_or(&[])
+    }
+
+    /// The next step; `None` at the end.
+    ///
+    /// # Errors
+    /// Only where the file could not be read.
+    #[inline]
+    pub fn next_found(&mut self) -> Result<Option<Found>> {
+        self.payload = (0, 0);
+        if self.offset >= self.end {
+            return Ok(None);
+        }
+        let offset = self.offset;
+        match self.probe(offset)? {
+            Probe::Valid(header) if header.seq >= self.seq_min => {
+                let payload_len = header.payload_len as usize;
+                self.payload = (offset + FRAME_HEADER_BYTES as u64, payload_len);
+                self.offset = offset + header.frame_bytes();
+                self.seq_min = header.seq;
+                let padding_ok = payload_len.is_multiple_of(FRAME_ALIGN) || self.padding_is_zero();
+                Ok(Some(Found::Frame { offset, header, padding_ok }))
+            }
+            Probe::Valid(header) | Probe::BadPayload(header) => {
+                self.hole(offset, offset + header.frame_bytes(), Some(header), true).map(Some)
+            }
+            Probe::TooLong(header) => self.hole(offset, offset + FRAME_ALIGN as u64, Some(header), false).map(Some),
+            Probe::NoHeader => self.hole(offset, offset + FRAME_ALIGN as u64, None, false).map(Some),
+        }
+    }
+
+    /// The first valid frame at or behind `offset`, or the end: where a reader may start that knows only a rough place.
+    ///
+    /// # Errors
+    /// Only where the file could not be read.
+    pub fn seek_frame(&mut self, offset: u64) -> Result<u64> {
+        let aligned = offset.next_multiple_of(FRAME_ALIGN as u64).min(self.end);
+        self.offset = self.search(aligned)?.to;
+        Ok(self.offset)
+    }
+
+    fn padding_is_zero(&self) -> bool {
+        let (offset, len) = self.payload;
+        let start = (offset - self.buffer_offset) as usize + len;
+        let padding = self.buffer.get(start..start + (len.next_multiple_of(FRAME_ALIGN) - len));
+        padding.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
+    }
+
+    /// The hole from `offset` up to the next valid frame, which is not before `from`.
+    fn hole(&mut self, offset: u64, from: u64, header: Option<FrameHeader>, fits: bool) -> Result<Found> {
+        let search = self.search(from.min(self.end))?;
+        if search.to == self.end {
+            let hole = Hole { offset, len: self.end - offset, header, fits };
+            self.offset = self.end;
+            // The search began behind the first bytes: zeros count as such only behind them too.
+            let zeros_from = self.zeros_from(offset, search)?;
+            return Ok(Found::Tail { hole, zeros_from });
+        }
+        // With a sound header the frame's own length is the damage, so that each damaged frame is told by itself.
+        let to = if header.is_some() && fits { from } else { search.to };
+        self.offset = to;
+        Ok(Found::Hole(Hole { offset, len: to - offset, header, fits }))
+    }
+
+    fn zeros_from(&mut self, offset: u64, search: Search) -> Result<u64> {
+        if search.last_nonzero_end > search.from {
+            return Ok(search.last_nonzero_end);
+        }
+        // Nothing but zeros behind the damaged frame: look into the frame itself, from its end on.
+        let mut end = search.from.min(self.end);
+        while end > offset {
+            let start = offset.max(end.saturating_sub(READ_BYTES as u64));
+            self.fill(start, (end - start) as usize)?;
+            let at = (start - self.buffer_offset) as usize;
+            let bytes = self.buffer.get(at..at + (end - start) as usize).unwrap_or(&[]);
+            if let Some(last) = bytes.iter().rposition(|&byte| byte != 0) {
+                return Ok(start + last as u64 + 1);
+            }
+            end = start;
+        }
+        Ok(offset)
+    }
+
+    /// What stands at `offset`.
+    #[inline]
+    fn probe(&mut self, offset: u64) -> Result<Probe> {
+        let seed = self.seed;
+        let bytes = self.fill(offset, FRAME_HEADER_BYTES)?.first_chunk::<FRAME_HEADER_BYTES>();
+        let Some(header) = bytes.and_then(|bytes| FrameHeader::decode(bytes, seed, offset)) else {
+            return Ok(Probe::NoHeader);
+        };
+        let frame_bytes = header.frame_bytes();
+        if self.end - offset < frame_bytes {
+            return Ok(Probe::TooLong(header));
+        }
+        let frame = self.fill(offset, frame_bytes as usize)?;
+        let payload = frame.get(FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + header.payload_len as usize);
+        Ok(match payload {
+            Some(payload) if seed.payload_crc(payload) == header.payload_crc => Probe::Valid(header),
+            Some(_) => Probe::BadPayload(header),
+            None => Probe::TooLong(header),
+        })
+    }
+
+    /// The first valid frame at or behind `from`.
+    fn search(&mut self, from: u64) -> Result<Search> {
+        if let Some(known) = self.searched
+            && known.from <= from
+            && from <= known.to
+        {
+            return Ok(known);
+        }
+        let mut last_nonzero_end = from;
+        let mut at = from;
+        while at < self.end {
+            let window = self.fill(at, FRAME_HEADER_BYTES)?;
+            let mut step = 0;
+            let mut candidate = None;
+            for word in window.chunks(FRAME_ALIGN) {
+                if word.iter().any(|&byte| byte != 0) {
+                    let used = word.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+                    last_nonzero_end = at + (step + used) as u64;
+                    if word[0] == FRAME_MARKER {
+                        candidate = Some(at + step as u64);
+                        break;
+                    }
+                }
+                step += word.len();
+            }
+            let Some(place) = candidate else {
+                at += step as u64;
+                continue;
+            };
+            at = match self.probe(place)? {
+                Probe::Valid(header) if header.seq >= self.seq_min && header.seq <= self.seq_max => {
+                    let found = Search { from, to: place, last_nonzero_end };
+                    self.searched = Some(found);
+                    return Ok(found);
+                }
+                Probe::Valid(header) | Probe::BadPayload(header) => {
+                    // Its bytes are not looked at again: the last of them counts as not zero.
+                    last_nonzero_end = place + header.frame_bytes();
+                    last_nonzero_end
+                }
+                Probe::TooLong(_) | Probe::NoHeader => place + FRAME_ALIGN as u64,
+            };
+        }
+        let found = Search { from, to: self.end, last_nonzero_end: last_nonzero_end.min(self.end) };
+        self.searched = Some(found);
+        Ok(found)
+    }
+
+    /// The buffer from `offset` on, with at least `want` bytes where the segment has them.
+    #[inline]
+    fn fill(&mut self, offset: u64, want: usize) -> Result<&[u8]> {
+        let want = (want as u64).min(self.end.saturating_sub(offset)) as usize;
+        let buffered_end = self.buffer_offset + self.buffer.len() as u64;
+        if offset < self.buffer_offset || offset + want as u64 > buffered_end || self.buffer.is_empty() {
+            self.read(offset, want)?;
+        }
+        Ok(self.buffer.get((offset - self.buffer_offset) as usize..).unwrap_or(&[]))
+    }
+
+    #[cold]
+    fn read(&mut self, offset: u64, want: usize) -> Result<()> {
+        let len = (want.max(READ_BYTES) as u64).min(self.end.saturating_sub(offset)) as usize;
+        self.buffer.resize(len, 0);
+        self.buffer_offset = offset;
+        let read = self.source.read_full_at(&mut self.buffer, offset);
+        match read {
+            Ok(count) => {
+                // A file that somebody shortened meanwhile ends earlier.
+                self.buffer.truncate(count);
+                Ok(())
+            }
+            Err(error) => {
+                self.buffer.clear();
+                Err(Error::io("cannot read", error).at_byte(offset))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{FrameKind, HEADER_BYTES};
+    use crate::frame::{frame_bytes, push_frame};
+
+    const ID: u64 = 0x0123_4567_89ab_cdef;
+    const START: u64 = HEADER_BYTES as u64;
+
+    /// A segment with entries 1 to `count`, each frame 40 bytes long.
+    fn segment(count: u64) -> Vec<u8> {
+        let mut out = vec![0; HEADER_BYTES];
+        for seq in 1..=count {
+            let offset = out.len() as u64;
+            push_frame(&mut out, Seed::new(ID), offset, FrameKind::Entry, 0, seq, format!("entry {seq:04}").as_bytes());
+        }
+        out
+    }
+
+    fn frame_start(seq: u64) -> usize {
+        HEADER_BYTES + (seq as usize - 1) * frame_bytes(10)
+    }
+
+    fn scan(bytes: &[u8]) -> Vec<Found> {
+        let mut scan = FrameScan::new(bytes, ID, START, bytes.len() as u64, 1);
+        let mut all = Vec::new();
+        while let Some(found) = scan.next_found().unwrap() {
+            if let Found::Frame { header, .. } = &found {
+                assert_eq!(scan.payload(), format!("entry {:04}", header.seq).as_bytes());
+            }
+            all.push(found);
+        }
+        all
+    }
+
+    fn seqs(found: &[Found]) -> Vec<u64> {
+        found
+            .iter()
+            .filter_map(|found| if let Found::Frame { header, .. } = found { Some(header.seq) } else { None })
+            .collect()
+    }
+
+    #[test]
+    fn a_sound_segment_gives_all_its_frames() {
+        let found = scan(&segment(5000));
+        assert_eq!(seqs(&found), (1..=5000).collect::<Vec<_>>());
+        assert_eq!(found.len(), 5000);
+    }
+
+    #[test]
+    fn a_flipped_bit_costs_one_frame_wherever_it_is() {
+        let good = segment(5);
+        for bit in START as usize * 8..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let hit = ((bit / 8 - HEADER_BYTES) / 40 + 1) as u64;
+            let found = scan(&bad);
+            let lost: Vec<u64> = (1..=5).filter(|seq| !seqs(&found).contains(seq)).collect();
+            let padding = (bit / 8 - HEADER_BYTES) % 40 >= 34;
+            assert_eq!(lost, if padding { vec![] } else { vec![hit] }, "bit {bit}");
+            let told = found.iter().any(|found| match found {
+                Found::Frame { padding_ok, .. } => !padding_ok,
+                Found::Hole(hole) => hole.offset == frame_start(hit) as u64 && hole.len == 40,
+                Found::Tail { hole, .. } => hit == 5 && hole.offset == frame_start(5) as u64,
+            });
+            assert!(told, "bit {bit}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_gives_every_whole_frame_and_a_tail() {
+        let good = segment(3);
+        for len in HEADER_BYTES..good.len() {
+            let found = scan(&good[..len]);
+            let whole = (len - HEADER_BYTES) / 40;
+            assert_eq!(seqs(&found).len(), whole, "{len}");
+            let tail = matches!(found.last(), Some(Found::Tail { hole, .. }) if hole.offset as usize == frame_start(whole as u64 + 1));
+            assert_eq!(tail, !(len - HEADER_BYTES).is_multiple_of(40), "{len}");
+        }
+    }
+
+    /// etcd#5230, etcd#6515, spdlog#884: zeros from any place on to the end.
+    #[test]
+    fn zeros_at_the_end_are_a_tail_and_told_as_zeros() {
+        let good = segment(3);
+        for from in HEADER_BYTES..good.len() {
+            let mut bad = good.clone();
+            bad[from..].fill(0);
+            bad.resize(bad.len() + 3000, 0);
+            let found = scan(&bad);
+            let Some(Found::Tail { zeros_from, .. }) = found.last() else { panic!("{from}: {found:?}") };
+            assert!(*zeros_from as usize <= from.next_multiple_of(8), "{from}: {zeros_from}");
+            assert!(seqs(&found).len() >= (from - HEADER_BYTES) / 40);
+        }
+    }
+
+    #[test]
+    fn a_frame_logged_inside_a_payload_is_not_taken_for_one() {
+        let inner = segment(3)[HEADER_BYTES..].to_vec();
+        let mut out = vec![0; HEADER_BYTES];
+        push_frame(&mut out, Seed::new(ID), START, FrameKind::Entry, 0, 1, &inner);
+        let next = out.len() as u64;
+        push_frame(&mut out, Seed::new(ID), next, FrameKind::Entry, 0, 2, b"entry 0002");
+        out[HEADER_BYTES] = 0;
+        assert_eq!(seqs(&scan(&out)), [2]);
+    }
+
+    /// badger#154, bookkeeper#3956.
+    #[test]
+    fn garbage_at_the_end_is_a_tail_in_bounded_memory() {
+        let mut bad = segment(2);
+        bad.extend_from_slice(&[0xf7; 64]);
+        let at = bad.len() - 60;
+        bad[at..at + 4].copy_from_slice(&0xffff_fff0u32.to_le_bytes());
+        let found = scan(&bad);
+        assert_eq!(seqs(&found), [1, 2]);
+        assert!(matches!(found[2], Found::Tail { ref hole, .. } if hole.len == 64));
+    }
+
+    #[test]
+    fn a_reader_that_starts_anywhere_finds_the_next_frame() {
+        let good = segment(200);
+        for offset in (START..good.len() as u64).step_by(7) {
+            let mut scan = FrameScan::new(good.as_slice(), ID, START, good.len() as u64, 1);
+            let expected = (offset - START).div_ceil(40) * 40 + START;
+            assert_eq!(scan.seek_frame(offset).unwrap(), expected.min(good.len() as u64));
+        }
+    }
+
+    #[test]
+    fn many_damaged_frames_are_scanned_in_linear_time() {
+        let mut bad = segment(200_000);
+        (1..=200_000).for_each(|seq| bad[frame_start(seq) + 30] ^= 1);
+        let started = std::time::Instant::now();
+        let found = scan(&bad);
+        assert_eq!(found.len(), 1);
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    }
+}
