@@ -102,7 +102,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand tail" -l color -d 'When 
 always\t'In any case'
 never\t'In no case'"
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -s r -l recursive -d 'Take all logs below a directory; without it, a directory that holds several logs is refused'
-complete -c logtool -n "__fish_logtool_using_subcommand tail" -s f -l follow -d 'Go on as the log grows'
+complete -c logtool -n "__fish_logtool_using_subcommand tail" -s f -s F -l follow -d 'Go on as the log grows'
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -s i -l ignore-case -d '-g matches upper and lower case alike'
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -s v -l invert-match -d 'Entries whose text does not match -g'
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -l json -d 'Short for --format json'

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{assert_current, logtool, repository, temp_dir};
+use crate::harness::{assert_current, logtool, on_terminal, repository, temp_dir};
 
 const COMMANDS: [&str; 8] = ["write", "cat", "tail", "verify", "repair", "decompress", "stat", "tour"];
 
@@ -37,6 +37,7 @@ fn misuse_exits_2_and_says_why_on_stderr() {
         (&["cat", "--since", "soon", "log"], "no time"),
         (&["cat", "--seq", "9..5", "log"], "lower number first"),
         (&["cat", "--where", "status", "log"], "no comparison"),
+        (&["cat", "-g", "(", "log"], "unclosed group"),
         (&["tail", "-n", "ten", "log"], "+K"),
         (&["write", "--sync", "always", "log"], "never, each, batch"),
         (&["write", "--roll-bytes", "5X", "log"], "`X` is no unit"),
@@ -65,6 +66,32 @@ fn a_closed_stdout_is_no_error() {
     let mut child = logtool().arg("--help").spawn();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_zone_that_is_none_is_no_panic() {
+    for zone in ["Nowhere/Land", "", ":", "../../etc/passwd", "UTC+99", "\u{1b}[31m", "/dev/zero"] {
+        let outcome = logtool().env("TZ", zone).args(["cat", "--since", "yesterday", "/nowhere"]).run().expect_code(2);
+        assert!(!outcome.stderr.contains("panicked"), "TZ={zone:?}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains('\x1b'), "TZ={zone:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn on_a_terminal_colour_is_on_unless_told_otherwise() {
+    let bold = "\x1b[1mlogtool:\x1b[0m";
+    let stderr_of = |env: &[(&str, &str)], flag: &str| {
+        let mut run = on_terminal(&["cat", flag, "/nowhere"]).env("TERM", "xterm").env("NO_COLOR", "");
+        for (name, value) in env {
+            run = run.env(name, value);
+        }
+        run.run().expect_code(2).text()
+    };
+    assert!(stderr_of(&[], "--color=auto").contains(bold));
+    assert!(!stderr_of(&[("NO_COLOR", "1")], "--color=auto").contains(bold));
+    assert!(!stderr_of(&[("TERM", "dumb")], "--color=auto").contains(bold));
+    assert!(!stderr_of(&[], "--color=never").contains(bold));
+    assert!(stderr_of(&[("NO_COLOR", "1")], "--color=always").contains(bold));
 }
 
 #[test]

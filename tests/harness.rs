@@ -24,6 +24,20 @@ pub(crate) fn logtool() -> Run {
     Run::new(env!("CARGO_BIN_EXE_logtool")).env("TZ", "UTC0").env("NO_COLOR", "1")
 }
 
+/// `logtool` with a terminal for its three streams, by script(1); what it says on either comes out as standard output,
+/// with CR LF at the ends of lines.
+pub(crate) fn on_terminal(args: &[&str]) -> Run {
+    let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
+    let line = format!("exec '{}' {}", env!("CARGO_BIN_EXE_logtool"), quoted.join(" "));
+    Run::new("script").args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TZ", "UTC0")
+}
+
+/// Sends a signal to a running child.
+pub(crate) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, signal).unwrap();
+}
+
 /// A command to run to its end; also for other programs than ours.
 pub(crate) struct Run {
     command: Command,
@@ -217,6 +231,14 @@ fn a_run_gives_input_and_takes_output_code_and_signal() {
     assert_eq!((outcome.text().as_str(), outcome.stderr.as_str()), ("in\n/\n", "err\n"));
     let killed = Run::new("sh").args(["-c", "kill -9 $$"]).run();
     assert_eq!((killed.code, killed.signal), (None, Some(9)));
+}
+
+#[test]
+fn a_signal_reaches_the_child() {
+    let mut child = Run::new("sleep").arg("60").spawn();
+    signal(&child, nix::sys::signal::Signal::SIGINT);
+    let status = wait(&mut child, Duration::from_secs(10)).unwrap();
+    assert_eq!(status.signal(), Some(2));
 }
 
 #[test]

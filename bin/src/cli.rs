@@ -139,11 +139,11 @@ pub(crate) struct TailArgs {
     pub(crate) logs: LogArgs,
 
     /// Print the last N entries; with +K, begin with the K-th
-    #[arg(short = 'n', long, value_name = "N|+K", default_value = "10", allow_hyphen_values = false)]
+    #[arg(short = 'n', long, value_name = "N|+K", default_value = "10")]
     pub(crate) lines: TailStart,
 
     /// Go on as the log grows
-    #[arg(short = 'f', long, short_alias = 'F')]
+    #[arg(short = 'f', long, visible_short_alias = 'F')]
     pub(crate) follow: bool,
 
     /// Begin where the cursor in FILE stands, and keep it up to date

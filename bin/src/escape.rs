@@ -27,7 +27,7 @@ pub(crate) fn escape(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// As [`escape`], for text of several lines: newlines stay.
+/// As [`escape`], for text of several lines that are our own: newlines stay.
 pub(crate) fn escape_lines(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| escape(line.as_bytes())).collect();
     lines.join("\n")

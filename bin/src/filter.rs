@@ -43,7 +43,7 @@ pub(crate) struct FilterArgs {
     /// Entries whose text matches the regular expression
     ///
     /// The syntax is that of ripgrep (https://docs.rs/regex); any bytes can be matched.
-    #[arg(short = 'g', long = "grep", value_name = "REGEX")]
+    #[arg(short = 'g', long = "grep", value_name = "REGEX", value_parser = valid_regex)]
     pub(crate) grep: Option<String>,
 
     /// -g matches upper and lower case alike
@@ -72,8 +72,13 @@ impl FilterArgs {
             .case_insensitive(self.ignore_case)
             .build()
             .map(Some)
-            .with_context(|| format!("-g {pattern}: no regular expression"))
+            .with_context(|| format!("-g {pattern}"))
     }
+}
+
+/// Refuses on the command line what is no regular expression; it is compiled once all its options are known.
+fn valid_regex(pattern: &str) -> Result<String, regex::Error> {
+    Regex::new(pattern).map(|_| pattern.to_string())
 }
 
 /// In which form entries are shown.

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::terminal::{Status, Ui};
+use crate::terminal::Ui;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -33,10 +33,7 @@ fn main() -> ExitCode {
         Ok(status) => ui.raise(status),
         // Nobody reads any more: that is how `| head` ends, and no fault.
         Err(error) if terminal::is_closed_pipe(&error) => {}
-        Err(error) => {
-            ui.message(&format!("{error:#}"));
-            ui.raise(Status::Failed);
-        }
+        Err(error) => ui.failed(&error),
     }
     ui.status().into()
 }

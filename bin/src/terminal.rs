@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 
-use crate::escape::{escape_lines, escape_path};
+use crate::classify;
+use crate::escape::{escape, escape_lines, escape_path};
 use crate::progress::Progress;
 
 /// When to use colour.
@@ -111,9 +112,9 @@ impl Ui {
         }
     }
 
-    /// Says `logtool: text` on standard error, escaped; newlines in it stay.
+    /// Says `logtool: text` on standard error, escaped and on one line.
     pub(crate) fn message(&self, text: &str) {
-        let text = escape_lines(text);
+        let text = escape(text.as_bytes());
         let line = if self.stderr_has_color {
             format!("\x1b[1mlogtool:\x1b[0m {text}\n")
         } else {
@@ -121,19 +122,16 @@ impl Ui {
         };
         // Where standard error is gone too there is nobody left to tell; the exit code still says it.
         let write = || drop(io::stderr().write_all(line.as_bytes()));
-        match self.bar.lock() {
-            Ok(bar) if bar.is_some() => {
-                if let Some(bar) = bar.as_ref() {
-                    bar.suspend(write);
-                }
-            }
-            _ => write(),
+        let bar = self.bar.lock().ok().and_then(|bar| bar.clone());
+        match bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
         }
     }
 
     /// Says `logtool: PATH: text` on standard error: a word to the user that changes no exit code.
     pub(crate) fn note(&self, path: &Path, text: &str) {
-        self.message(&format!("{}: {text}", one_line_path(path)));
+        self.message(&format!("{}: {text}", escape_path(path)));
     }
 
     /// As [`Ui::note`], for a fault in a log: the exit code will be at least 1.
@@ -146,6 +144,12 @@ impl Ui {
     pub(crate) fn failure(&self, path: &Path, text: &str) {
         self.raise(Status::Failed);
         self.note(path, text);
+    }
+
+    /// As [`Ui::failure`], for an error that has come up.
+    pub(crate) fn failed(&self, error: &anyhow::Error) {
+        self.raise(Status::Failed);
+        self.message(&describe(error));
     }
 
     /// A progress bar for work on `total_bytes`; it shows only on a terminal and after a second. Not for work whose
@@ -170,9 +174,24 @@ fn has_color(color: ColorWhen, plain: bool, is_terminal: bool) -> bool {
     }
 }
 
-/// A path for a message, in which even a newline is escaped.
-fn one_line_path(path: &Path) -> String {
-    escape_path(path).into_owned()
+/// `PATH: what and what to do` of an error with all its context. Of a path that holds no log it says what it holds.
+fn describe(error: &anyhow::Error) -> String {
+    let mut parts = Vec::new();
+    for cause in error.chain() {
+        let Some(error) = cause.downcast_ref::<logtool::Error>() else {
+            parts.push(cause.to_string());
+            continue;
+        };
+        let foreign = match (error.kind(), error.path()) {
+            (logtool::ErrorKind::NotALog, Some(path)) => classify::what_is(path).ok(),
+            _ => None,
+        };
+        parts.extend(error.path().map(|path| escape_path(path).into_owned()));
+        parts.push(foreign.unwrap_or_else(|| error.message()));
+        // Its message holds the words of its source.
+        break;
+    }
+    parts.join(": ")
 }
 
 /// Shows what clap has to say. Help and version go to standard output and are success; the rest is misuse, exit code 2.
@@ -218,8 +237,11 @@ impl Output {
     fn new(flush_lines: bool) -> io::Result<Self> {
         // A duplicate of the descriptor: std's own Stdout would look for a newline in everything.
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let buffer = Vec::with_capacity(OUTPUT_BUFFER_BYTES);
-        Ok(Self { file, buffer, flush_lines })
+        Ok(Self::over(file, flush_lines))
+    }
+
+    fn over(file: File, flush_lines: bool) -> Self {
+        Self { file, buffer: Vec::with_capacity(OUTPUT_BUFFER_BYTES), flush_lines }
     }
 
     fn write_through(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -290,8 +312,66 @@ mod tests {
     }
 
     #[test]
-    fn paths_in_messages_stay_on_one_line() {
-        assert_eq!(one_line_path(Path::new("a\nlogtool: b\x1b[2J")), "a\\nlogtool: b\\x1b[2J");
+    fn errors_say_path_what_and_what_to_do_each_once() {
+        let io = io::Error::from(ErrorKind::PermissionDenied);
+        let error = logtool::Error::io("cannot read", io).at("a\nb/\x1b[2J");
+        let error = anyhow::Error::from(error).context("while merging");
+        assert_eq!(describe(&error), "while merging: a\\nb/\\x1b[2J: cannot read: permission denied");
+        let error = anyhow::Error::from(io::Error::other("wire")).context("outer");
+        assert_eq!(describe(&error), "outer: wire");
+    }
+
+    #[test]
+    fn of_a_file_that_is_no_log_errors_say_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("syslog.1.gz");
+        std::fs::write(&path, b"\x1f\x8b\x08").unwrap();
+        let error = logtool::Error::new(logtool::ErrorKind::NotALog, "no log").at(&path);
+        let text = describe(&error.into());
+        assert!(text.ends_with("syslog.1.gz: is gzip, no logtool log; read it with zcat"), "{text}");
+    }
+
+    #[test]
+    fn output_is_written_in_large_pieces_or_by_line_and_at_the_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let written = || std::fs::read(file.path()).unwrap().len();
+        let mut output = Output::over(file.reopen().unwrap(), false);
+        output.write_all(b"one\n").unwrap();
+        assert_eq!(written(), 0);
+        output.write_all(&[b'x'; OUTPUT_BUFFER_BYTES - 4]).unwrap();
+        assert_eq!(written(), 0);
+        output.write_all(b"y").unwrap();
+        assert_eq!(written(), OUTPUT_BUFFER_BYTES);
+        output.write_all(&[b'z'; 2 * OUTPUT_BUFFER_BYTES]).unwrap();
+        assert_eq!(written(), 3 * OUTPUT_BUFFER_BYTES + 1);
+        output.write_all(b"end").unwrap();
+        drop(output);
+        assert_eq!(written(), 3 * OUTPUT_BUFFER_BYTES + 4);
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut output = Output::over(file.reopen().unwrap(), true);
+        output.write_all(b"no line yet").unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"");
+        output.write_all(b", now\n").unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"no line yet, now\n");
+    }
+
+    #[test]
+    fn a_full_disk_under_the_output_is_named_and_a_closed_pipe_kept_apart() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut output = Output::over(full, false);
+        output.write_all(b"x").unwrap();
+        let error = output.flush().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        assert!(error.to_string().starts_with("standard output: "), "{error}");
+        // Dropped with nothing left: what failed is not tried again.
+        assert!(output.buffer.is_empty());
+
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut output = Output::over(File::from(std::os::fd::OwnedFd::from(writer)), false);
+        output.write_all(b"x").unwrap();
+        assert!(is_closed_pipe(&output.flush().unwrap_err().into()));
     }
 
     #[test]
