@@ -5,10 +5,14 @@ use jiff::tz::TimeZone;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
+/// From this second on (1973-03-03) zones change only at full minutes and by full minutes.
+/// Assumption: the last to do otherwise was Liberia on 1972-01-07 (tz database).
+const FULL_MINUTES_SINCE: i64 = 100_000_000;
+
 /// Writes times as `2026-11-30T12:00:00.123456+01:00`, in UTC with `Z` at the end.
 ///
-/// The part up to the second and the offset are kept from one time to the next: entries of the same second, nearly all
-/// in a busy log, cost only their six digits.
+/// The text of the last time is kept. The next one of the same second, as nearly all are in a busy log, costs only its
+/// six digits (14 ns), one of the same minute two more; only a new minute asks the zone (0.7 us).
 #[derive(Debug)]
 pub(crate) struct Stamper {
     zone: TimeZone,
@@ -17,6 +21,9 @@ pub(crate) struct Stamper {
     /// `2026-11-30T12:00:00.000000+01:00`; empty before the first time.
     text: Vec<u8>,
 }
+
+/// Where the digits of the second stand in the text.
+const SECOND_AT: usize = "2026-11-30T12:00:".len();
 
 /// Where the digits of the microseconds stand in the text.
 const MICROSECONDS_AT: usize = "2026-11-30T12:00:00.".len();
@@ -33,19 +40,28 @@ impl Stamper {
         if second != self.second || self.text.is_empty() {
             self.set_second(second);
         }
-        let mut microseconds = unix_ns.rem_euclid(SECOND_NS) / 1000;
-        for digit in self.text[MICROSECONDS_AT..MICROSECONDS_AT + 6].iter_mut().rev() {
-            *digit = b'0' + (microseconds % 10) as u8;
-            microseconds /= 10;
-        }
+        let microseconds = unix_ns.rem_euclid(SECOND_NS) / 1000;
+        set_digits(&mut self.text[MICROSECONDS_AT..MICROSECONDS_AT + 6], microseconds);
         out.extend_from_slice(&self.text);
     }
 
     fn set_second(&mut self, second: i64) {
-        let shown = Shown::new(second.saturating_mul(SECOND_NS), &self.zone);
-        let text = format!("{}T{}.000000{}", shown.date(), shown.clock(), shown.offset());
+        if second >= FULL_MINUTES_SINCE && second / 60 == self.second / 60 && !self.text.is_empty() {
+            set_digits(&mut self.text[SECOND_AT..SECOND_AT + 2], second % 60);
+        } else {
+            let shown = Shown::new(second.saturating_mul(SECOND_NS), &self.zone);
+            let text = format!("{}T{}.000000{}", shown.date(), shown.clock(), shown.offset());
+            self.text = text.into_bytes();
+        }
         self.second = second;
-        self.text = text.into_bytes();
+    }
+}
+
+/// Fills the places with the decimal digits of a number that is not negative.
+fn set_digits(places: &mut [u8], mut number: i64) {
+    for digit in places.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 
@@ -150,6 +166,21 @@ mod tests {
         assert_eq!(stamps(berlin(), &times), alone);
         assert_eq!(alone[0], "2026-10-25T02:00:00.000000+01:00");
         assert_eq!(alone[1], "2026-10-25T02:59:59.999999+02:00");
+    }
+
+    #[test]
+    fn stamps_of_one_minute_after_the_other_equal_those_made_one_by_one() {
+        let monrovia = TimeZone::get("Africa/Monrovia").unwrap();
+        let change = ns("1972-01-07T00:44:30Z");
+        for (zone, start) in [(berlin(), ns("2026-10-25T00:58:00Z")), (monrovia, change - 90 * SECOND_NS)] {
+            let times: Vec<i64> = (0..200).map(|step| start + step * 700_000_001).collect();
+            let alone: Vec<String> = times.iter().flat_map(|time| stamps(zone.clone(), &[*time])).collect();
+            assert_eq!(stamps(zone.clone(), &times), alone);
+            let backward: Vec<i64> = times.iter().rev().copied().collect();
+            let mut stamped = stamps(zone, &backward);
+            stamped.reverse();
+            assert_eq!(stamped, alone);
+        }
     }
 
     #[test]
