@@ -152,11 +152,17 @@ _logtool() {
             fi
             case "${prev}" in
                 --output)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 --color)
@@ -189,7 +195,7 @@ _logtool() {
             return 0
             ;;
         logtool__subcmd__tail)
-            opts="-r -n -F -f -g -i -v -h --recursive --lines --follow --cursor-file --since --until --seq --level --category --grep --ignore-case --invert-match --where --format --json --timestamps --utc --color --help"
+            opts="-r -n -f -g -i -v -h --recursive --lines --follow --cursor-file --since --until --seq --level --category --grep --ignore-case --invert-match --where --format --json --timestamps --utc --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -102,7 +102,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand tail" -l color -d 'When 
 always\t'In any case'
 never\t'In no case'"
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -s r -l recursive -d 'Take all logs below a directory; without it, a directory that holds several logs is refused'
-complete -c logtool -n "__fish_logtool_using_subcommand tail" -s f -s F -l follow -d 'Go on as the log grows'
+complete -c logtool -n "__fish_logtool_using_subcommand tail" -s f -l follow -d 'Go on as the log grows; -F is the same'
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -s i -l ignore-case -d '-g matches upper and lower case alike'
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -s v -l invert-match -d 'Entries whose text does not match -g'
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -l json -d 'Short for --format json'
@@ -118,7 +118,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand verify" -l strict -d 'Co
 complete -c logtool -n "__fish_logtool_using_subcommand verify" -l utc -d 'Show times in UTC instead of the local zone'
 complete -c logtool -n "__fish_logtool_using_subcommand verify" -s r -l recursive -d 'Take all logs below a directory; without it, a directory that holds several logs is refused'
 complete -c logtool -n "__fish_logtool_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c logtool -n "__fish_logtool_using_subcommand repair" -s o -l output -d 'Leave the log as it is and write a clean copy, with its losses declared, into the new directory' -r -F
+complete -c logtool -n "__fish_logtool_using_subcommand repair" -s o -l output -d 'Leave the log as it is and write a clean copy, with its losses declared, into the new directory' -r -f -a "(__fish_complete_directories)"
 complete -c logtool -n "__fish_logtool_using_subcommand repair" -l color -d 'When to use colour: auto, always, never' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'In any case'
 never\t'In no case'"

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::duration::Period;
 use crate::examples;
@@ -107,7 +107,7 @@ pub(crate) struct WriteArgs {
     pub(crate) tee: bool,
 
     /// Directory of the log; made if it does not exist
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 }
 
@@ -142,8 +142,8 @@ pub(crate) struct TailArgs {
     #[arg(short = 'n', long, value_name = "N|+K", default_value = "10")]
     pub(crate) lines: TailStart,
 
-    /// Go on as the log grows
-    #[arg(short = 'f', long, visible_short_alias = 'F')]
+    /// Go on as the log grows; -F is the same
+    #[arg(short = 'f', long, short_alias = 'F')]
     pub(crate) follow: bool,
 
     /// Begin where the cursor in FILE stands, and keep it up to date
@@ -205,7 +205,7 @@ pub(crate) struct RepairArgs {
     pub(crate) strict: bool,
 
     /// Leave the log as it is and write a clean copy, with its losses declared, into the new directory
-    #[arg(short = 'o', long, value_name = "NEWDIR")]
+    #[arg(short = 'o', long, value_name = "NEWDIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
 
     /// Show times in UTC instead of the local zone
@@ -213,7 +213,7 @@ pub(crate) struct RepairArgs {
     pub(crate) utc: bool,
 
     /// Directory of the log
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub(crate) path: PathBuf,
 }
 
@@ -267,7 +267,7 @@ pub(crate) struct StatArgs {
 #[command(after_long_help = examples::TOUR)]
 pub(crate) struct TourArgs {
     /// Directory to work in, made if it does not exist; by default a temporary one that is removed at the end
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 }
 

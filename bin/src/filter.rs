@@ -1,9 +1,11 @@
 //! Which entries `cat` and `tail` show, and in which form: the options that both share and their values.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use jiff::ZonedDateTime;
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::time::TimeSpec;
@@ -63,6 +65,18 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// The times of --since and --until in nanoseconds since 1970, both included; all times where neither was given.
+    ///
+    /// # Errors
+    /// Where the calendar has no such time, or --since lies after --until.
+    pub(crate) fn times_ns(&self, now: &ZonedDateTime) -> anyhow::Result<RangeInclusive<i64>> {
+        let since = self.since.as_ref().map(|time| time.start_ns(now)).transpose().context("--since")?;
+        let until = self.until.as_ref().map(|time| time.end_ns(now)).transpose().context("--until")?;
+        let (first, last) = (since.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX));
+        anyhow::ensure!(first <= last, "--since is after --until: no entry can match");
+        Ok(first..=last)
+    }
+
     /// The pattern of -g, compiled; `None` where none was given.
     pub(crate) fn pattern(&self) -> anyhow::Result<Option<Regex>> {
         let Some(pattern) = &self.grep else {
@@ -285,6 +299,47 @@ mod tests {
         ] {
             let error = text.parse::<SeqRange>().unwrap_err();
             assert!(error.contains(reason), "{text:?} gave {error:?}");
+        }
+    }
+
+    #[test]
+    fn times_include_both_ends_and_must_not_be_crossed() {
+        let now = jiff::Timestamp::UNIX_EPOCH.to_zoned_datetime(jiff::tz::TimeZone::UTC);
+        let times = |since: Option<&str>, until: Option<&str>| {
+            let parse = |time: Option<&str>| time.map(|time| time.parse().unwrap());
+            let (since, until) = (parse(since), parse(until));
+            FilterArgs { since, until, ..everything() }.times_ns(&now)
+        };
+        assert_eq!(times(None, None).unwrap(), i64::MIN..=i64::MAX);
+        assert_eq!(times(Some("@1"), Some("@2")).unwrap(), 1_000_000_000..=2_000_000_999);
+        assert_eq!(times(Some("@1"), Some("@1")).unwrap(), 1_000_000_000..=1_000_000_999);
+        let crossed = times(Some("@2"), Some("@1")).unwrap_err();
+        assert!(crossed.to_string().contains("--since is after --until"), "{crossed}");
+    }
+
+    #[test]
+    fn the_pattern_minds_case_only_if_told() {
+        let pattern = |ignore_case| {
+            let grep = Some("Error".to_string());
+            FilterArgs { grep, ignore_case, ..everything() }.pattern().unwrap().unwrap()
+        };
+        assert!(!pattern(false).is_match(b"an error \xff"));
+        assert!(pattern(true).is_match(b"an error \xff"));
+        assert!(everything().pattern().unwrap().is_none());
+    }
+
+    /// No option given.
+    fn everything() -> FilterArgs {
+        FilterArgs {
+            since: None,
+            until: None,
+            seq: None,
+            level: None,
+            category: Vec::new(),
+            grep: None,
+            ignore_case: false,
+            invert_match: false,
+            conditions: Vec::new(),
         }
     }
 
