@@ -46,7 +46,7 @@ pub struct BlockHeader {
 }
 
 /// Why a block whose frame is whole could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockFault {
     /// Its header makes no sense.
     Header,

@@ -360,6 +360,48 @@ pub struct IndexPoint {
     pub time_max_ns: i64,
 }
 
+impl IndexPoint {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        out.extend_from_slice(&self.seq.to_le_bytes());
+        out.extend_from_slice(&self.time_min_ns.to_le_bytes());
+        out.extend_from_slice(&self.time_max_ns.to_le_bytes());
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Option<IndexPoint> {
+        Some(IndexPoint {
+            offset: fields.u64()?,
+            seq: fields.u64()?,
+            time_min_ns: fields.i64()?,
+            time_max_ns: fields.i64()?,
+        })
+    }
+}
+
+/// A point of the index that stands in the segment itself, behind the stretch that it describes, so that a reader can skip
+/// in a segment that is not sealed: from the last mark back to the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexMark {
+    /// Offset of the index mark before this one; 0 for the first.
+    pub previous_mark: u64,
+    /// The stretch, which ends where this mark's frame starts.
+    pub point: IndexPoint,
+}
+
+impl IndexMark {
+    /// Appends the payload: `[previous_mark u64 | offset u64 | seq u64 | time_min_ns i64 | time_max_ns i64]`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.previous_mark.to_le_bytes());
+        self.point.encode(out);
+    }
+
+    /// Reads the payload.
+    pub fn decode(payload: &[u8]) -> Option<IndexMark> {
+        let mut fields = Fields::new(payload);
+        Some(IndexMark { previous_mark: fields.u64()?, point: IndexPoint::decode(&mut fields)? })
+    }
+}
+
 /// Why a segment was sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -428,12 +470,7 @@ impl Seal {
         out.extend_from_slice(&(self.definitions.len() as u32).to_le_bytes());
         out.extend_from_slice(&(self.points.len() as u32).to_le_bytes());
         self.definitions.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
-        for point in &self.points {
-            out.extend_from_slice(&point.offset.to_le_bytes());
-            out.extend_from_slice(&point.seq.to_le_bytes());
-            out.extend_from_slice(&point.time_min_ns.to_le_bytes());
-            out.extend_from_slice(&point.time_max_ns.to_le_bytes());
-        }
+        self.points.iter().for_each(|point| point.encode(out));
         out.extend_from_slice(&offset.to_le_bytes());
         out.extend_from_slice(&SEAL_FOOTER);
     }
@@ -454,15 +491,7 @@ impl Seal {
             return None;
         }
         let definitions = (0..definition_count).map(|_| fields.u64()).collect::<Option<Vec<_>>>()?;
-        let mut point = || {
-            Some(IndexPoint {
-                offset: fields.u64()?,
-                seq: fields.u64()?,
-                time_min_ns: fields.i64()?,
-                time_max_ns: fields.i64()?,
-            })
-        };
-        let points = (0..point_count).map(|_| point()).collect::<Option<Vec<_>>>()?;
+        let points = (0..point_count).map(|_| IndexPoint::decode(&mut fields)).collect::<Option<Vec<_>>>()?;
         Some(Seal {
             reason,
             entries,
@@ -536,6 +565,11 @@ mod tests {
         let out = bytes(|out| mark.encode(out));
         assert_eq!(SyncMark::decode(&out), Some(mark));
         assert_eq!(SyncMark::decode(&out[..15]), None);
+
+        let point = IndexPoint { offset: 1024, seq: 1, time_min_ns: -3, time_max_ns: 3 };
+        let mark = IndexMark { previous_mark: 7, point };
+        let out = bytes(|out| mark.encode(out));
+        assert_eq!(IndexMark::decode(&out), Some(mark));
 
         let mark = RetentionMark { first_seq_kept: 5, time_ns: 2, segments_removed: 1, rule: RetentionRule::KeepAge };
         let out = bytes(|out| mark.encode(out));

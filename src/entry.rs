@@ -218,6 +218,16 @@ impl Definitions {
         self.threads.get(&tid).map(String::as_str)
     }
 
+    /// Takes over what is defined in `other` and not here.
+    pub(crate) fn add_missing(&mut self, other: Definitions) {
+        other.sites.into_iter().for_each(|(id, site)| {
+            self.sites.entry(id).or_insert(site);
+        });
+        other.threads.into_iter().for_each(|(tid, name)| {
+            self.threads.entry(tid).or_insert(name);
+        });
+    }
+
     /// Takes the payload of a call-site frame. Returns whether it is one.
     pub(crate) fn add_site(&mut self, payload: &[u8]) -> bool {
         let Some((id, site)) = CallSite::decode(payload) else { return false };

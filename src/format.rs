@@ -88,11 +88,13 @@ pub enum FrameKind {
     Replaced = 11,
     /// The name of a thread.
     Thread = 12,
+    /// A point of the index, while the segment is not sealed.
+    IndexMark = 13,
 }
 
 impl FrameKind {
     /// All kinds of format v1.
-    pub const ALL: [FrameKind; 12] = [
+    pub const ALL: [FrameKind; 13] = [
         FrameKind::Entry,
         FrameKind::Block,
         FrameKind::CallSite,
@@ -105,6 +107,7 @@ impl FrameKind {
         FrameKind::Seal,
         FrameKind::Replaced,
         FrameKind::Thread,
+        FrameKind::IndexMark,
     ];
 
     /// The kind with this number, if v1 has one.
@@ -124,6 +127,6 @@ mod tests {
             assert_eq!(FrameKind::from_u8(kind as u8), Some(kind));
         }
         assert_eq!(FrameKind::from_u8(0), None);
-        assert_eq!(FrameKind::from_u8(13), None);
+        assert_eq!(FrameKind::from_u8(14), None);
     }
 }

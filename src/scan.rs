@@ -107,6 +107,13 @@ impl<R: ReadAt> FrameScan<R> {
         }
     }
 
+    /// The same scan, from the frame at `offset` on, whose sequence number is at least `seq_min`.
+    #[must_use]
+    pub fn restarted(mut self, offset: u64, seq_min: u64) -> FrameScan<R> {
+        (self.offset, self.seq_min, self.searched) = (offset, seq_min, None);
+        self
+    }
+
     /// Where the next step starts: behind what was given last.
     pub fn offset(&self) -> u64 {
         self.offset

@@ -54,7 +54,7 @@ pub struct Predecessor {
 }
 
 /// Why a copy of a segment header was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderFault {
     /// The magic is not there: not a segment, or its start is damaged.
     Magic,

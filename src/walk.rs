@@ -1,0 +1,628 @@
+//! Entry by entry through one segment: numbers are checked, blocks opened, and what is missing is told.
+//!
+//! A [`SegmentWalk`] owns the scan of one segment and what its definitions are. It gives every entry that is there, in
+//! order, and a [`Finding`] for each stretch that is not, with the numbers that it costs as soon as the next valid frame
+//! tells them.
+
+use std::collections::VecDeque;
+
+use crate::block::BlockReader;
+use crate::control::{DeclaredLoss, DropMarker, LossClass, RetentionMark, RunStart, Seal, SealReason, SyncMark};
+use crate::entry::{Definitions, Entry, EntryHead};
+use crate::error::Result;
+use crate::finding::{Fault, Finding, Loss, Note, NoteKind, SeqRange};
+use crate::format::{FLAG_MORE, FrameKind, HEADER_BYTES};
+use crate::frame::FrameHeader;
+use crate::scan::{Found, FrameScan, Hole};
+use crate::segment::{Predecessor, SegmentHeader};
+use crate::storage::ReadAt;
+use crate::verdict::{Facts, Successor, Verdict, verdict};
+
+/// One thing that a reader gives.
+#[derive(Clone, Debug)]
+pub enum Item<'a> {
+    /// An entry.
+    Entry(Entry<'a>),
+    /// Something that is wrong.
+    Finding(Finding),
+    /// Something to know.
+    Note(Note),
+}
+
+/// What is known of the end of a segment from outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The next segment knows this one and tells its end.
+    Followed(Predecessor),
+    /// There is a next segment, but it does not know this one: what lies between is told by whoever links segments.
+    Unlinked,
+    /// The newest segment; its writer is at work.
+    Live,
+    /// The newest segment; no writer. What its record tells: the last number accepted, and whether it closed the log.
+    Newest {
+        /// Last number accepted, where a record tells it.
+        upto: Option<u64>,
+        /// Whether the record says that the log was closed.
+        closed: bool,
+        /// Whether the machine was started anew since: what was not synced may be lost.
+        power_cut: bool,
+    },
+    /// A file by itself: nothing is known of what follows.
+    Alone,
+}
+
+/// What a walk has learned of its segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentSummary {
+    /// Entries given.
+    pub entries: u64,
+    /// Bytes of their bodies, with one for each line's end.
+    pub text_bytes: u64,
+    /// Last number that is accounted for: given, dropped, declared or told as lost.
+    pub last_seq: u64,
+    /// First number that an entry had.
+    pub first_entry_seq: Option<u64>,
+    /// Earliest and latest time of an entry, nanoseconds since 1970 UTC.
+    pub times_ns: Option<(i64, i64)>,
+    /// Highest number that this segment says was on stable storage.
+    pub synced_upto: u64,
+    /// The seal, if there is one.
+    pub seal: Option<Seal>,
+    /// Where the frames that count end: before the seal.
+    pub accepted_end: u64,
+    /// The newest retention mark.
+    pub retention: Option<RetentionMark>,
+    /// Frames of unknown kinds.
+    pub unknown_frames: u64,
+    /// Whether the last entry of the segment goes on in the next one.
+    pub has_more: bool,
+}
+
+/// What the step under way has found.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Queued,
+    Entry,
+    Row,
+    End,
+}
+
+/// A stretch without valid frames that waits for the next valid one to tell what it costs.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    offset: u64,
+    end: u64,
+    fault: Fault,
+}
+
+/// A walk through one segment. Memory: the scan's buffer, one block, the definitions.
+#[derive(Debug)]
+pub struct SegmentWalk<R> {
+    scan: FrameScan<R>,
+    name: String,
+    segment_id: u64,
+    file_end: u64,
+    ending: Ending,
+    definitions: Definitions,
+    /// The next number; 0 while nothing tells it.
+    expected: u64,
+    pending: Option<Pending>,
+    block: BlockReader,
+    /// Rows still to be given: position in the raw body, and their next number.
+    row_at: usize,
+    row_seq: u64,
+    rows_left: u64,
+    /// What the last step went to.
+    at: Step,
+    /// The entry that it went to: number, flags, position of its row.
+    current: (u64, u8, usize),
+    queue: VecDeque<Item<'static>>,
+    time_last_ns: Option<i64>,
+    ended: bool,
+    summary: SegmentSummary,
+}
+
+impl<R: ReadAt> SegmentWalk<R> {
+    /// A walk through all of the segment called `name`, of which `end` bytes are looked at.
+    pub fn new(source: R, name: &str, header: &SegmentHeader, end: u64, ending: Ending) -> SegmentWalk<R> {
+        let scan_end = match ending {
+            Ending::Followed(known) => end.min(known.accepted_end.max(HEADER_BYTES as u64)),
+            _ => end,
+        };
+        let scan = FrameScan::new(source, header.segment_id, HEADER_BYTES as u64, scan_end, header.first_seq);
+        SegmentWalk {
+            scan,
+            name: name.to_owned(),
+            segment_id: header.segment_id,
+            file_end: end,
+            ending,
+            definitions: Definitions::default(),
+            expected: header.first_seq,
+            pending: None,
+            block: BlockReader::default(),
+            row_at: 0,
+            row_seq: 0,
+            rows_left: 0,
+            at: Step::End,
+            current: (0, 0, 0),
+            queue: VecDeque::new(),
+            time_last_ns: None,
+            ended: false,
+            summary: SegmentSummary {
+                entries: 0,
+                text_bytes: 0,
+                last_seq: header.first_seq.saturating_sub(1),
+                first_entry_seq: None,
+                times_ns: None,
+                synced_upto: header.synced_upto,
+                seal: None,
+                accepted_end: HEADER_BYTES as u64,
+                retention: None,
+                unknown_frames: 0,
+                has_more: false,
+            },
+        }
+    }
+
+    /// Starts at a later frame instead of the first: `offset` is a frame's start whose number is `seq`. `definitions` are
+    /// those that stand before it.
+    #[must_use]
+    pub fn starting_at(mut self, offset: u64, seq: u64, definitions: Definitions) -> SegmentWalk<R> {
+        let (end, seq_min) = (self.scan.end(), seq);
+        self.definitions = definitions;
+        self.expected = seq;
+        self.summary.last_seq = seq.saturating_sub(1);
+        self.scan = self.scan.restarted(offset.min(end), seq_min);
+        self
+    }
+
+    /// What has been learned so far; whole once the walk has ended.
+    pub fn summary(&self) -> &SegmentSummary {
+        &self.summary
+    }
+
+    /// The definitions seen so far.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Offset behind the last frame looked at.
+    pub fn offset(&self) -> u64 {
+        self.scan.offset()
+    }
+
+    /// The next number that the walk expects.
+    pub fn expected_seq(&self) -> u64 {
+        self.expected
+    }
+
+    /// The next item; `None` at the end of the segment.
+    ///
+    /// # Errors
+    /// Only where the file could not be read.
+    pub fn next_item(&mut self) -> Result<Option<Item<'_>>> {
+        self.advance_item()?;
+        Ok(self.item())
+    }
+
+    /// Goes to the next item, which is then [`item`](SegmentWalk::item). Returns false at the end of the segment.
+    ///
+    /// # Errors
+    /// Only where the file could not be read.
+    #[inline]
+    pub fn advance_item(&mut self) -> Result<bool> {
+        self.at = self.step()?;
+        Ok(!matches!(self.at, Step::End))
+    }
+
+    /// The item that the last [`advance_item`](SegmentWalk::advance_item) went to. Findings and notes are given once.
+    #[inline]
+    pub fn item(&mut self) -> Option<Item<'_>> {
+        let (seq, flags, at) = self.current;
+        match self.at {
+            Step::Queued => self.queue.pop_front(),
+            Step::End => None,
+            Step::Row => {
+                let payload = self.block.row_at(at).map_or(&[][..], |(row, _)| row.payload);
+                self.definitions.entry(seq, flags, payload).map(Item::Entry)
+            }
+            Step::Entry => self.definitions.entry(seq, flags, self.scan.payload()).map(Item::Entry),
+        }
+    }
+
+    /// Call site of the entry that the last step went to; `None` for text, findings and notes.
+    pub(crate) fn current_site(&self) -> Option<u32> {
+        let payload = match self.at {
+            Step::Queued | Step::End => return None,
+            Step::Row => self.block.row_at(self.current.2)?.0.payload,
+            Step::Entry => self.scan.payload(),
+        };
+        EntryHead::decode(payload).map(|(head, _)| head.site).filter(|&site| site != 0)
+    }
+
+    /// Adds definitions that stand before the place where the walk started.
+    pub(crate) fn add_definitions(&mut self, before: Definitions) {
+        self.definitions.add_missing(before);
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Step> {
+        loop {
+            if !self.queue.is_empty() {
+                return Ok(Step::Queued);
+            }
+            if self.rows_left > 0 {
+                return Ok(self.next_row());
+            }
+            if self.ended {
+                return Ok(Step::End);
+            }
+            match self.scan.next_found()? {
+                Some(Found::Frame { offset, header, padding_ok }) => {
+                    if !padding_ok {
+                        let end = offset + header.frame_bytes();
+                        self.finding(Fault::Padding, offset, end - offset, Loss::Nothing);
+                    }
+                    if self.frame(offset, &header) {
+                        // What the frame explains comes before its entry.
+                        if self.queue.is_empty() {
+                            return Ok(Step::Entry);
+                        }
+                        return Ok(self.behind_queue());
+                    }
+                }
+                Some(Found::Hole(hole)) => self.hole(&hole, true),
+                Some(Found::Tail { hole, .. }) => {
+                    self.hole(&hole, false);
+                    self.end()?;
+                }
+                None => self.end()?,
+            }
+        }
+    }
+
+    /// An entry waits behind what the queue holds: it is given as a row would be, once the queue is empty.
+    fn behind_queue(&mut self) -> Step {
+        // The frame's payload stays in the scan's buffer until the scan goes on, which it does not before the row is given.
+        self.rows_left = 1;
+        self.row_at = usize::MAX;
+        Step::Queued
+    }
+
+    fn next_row(&mut self) -> Step {
+        self.rows_left -= 1;
+        if self.row_at == usize::MAX {
+            return Step::Entry;
+        }
+        let at = self.row_at;
+        let Some((row, next)) = self.block.row_at(at) else {
+            // Cannot be: the block was checked when it was decoded.
+            self.rows_left = 0;
+            return Step::Queued;
+        };
+        let (flags, payload) = (row.flags, row.payload);
+        let head = EntryHead::decode(payload);
+        self.current = (self.row_seq, flags, at);
+        self.row_at = next;
+        self.row_seq += 1;
+        if let Some((head, body)) = head {
+            let body_len = body.len();
+            self.count_entry(self.row_seq - 1, flags, &head, body_len);
+        }
+        Step::Row
+    }
+
+    fn count_entry(&mut self, seq: u64, flags: u8, head: &EntryHead, body_len: usize) {
+        let summary = &mut self.summary;
+        summary.entries += 1;
+        summary.text_bytes += body_len as u64 + 1;
+        summary.has_more = flags & FLAG_MORE != 0;
+        summary.first_entry_seq.get_or_insert(seq);
+        let (min, max) = summary.times_ns.unwrap_or((i64::MAX, i64::MIN));
+        summary.times_ns = Some((min.min(head.time_ns), max.max(head.time_ns)));
+        self.time_last_ns = Some(head.time_ns);
+    }
+
+    /// Takes a valid frame. Returns whether it is an entry to be given.
+    #[inline]
+    fn frame(&mut self, offset: u64, header: &FrameHeader) -> bool {
+        let end = offset + header.frame_bytes();
+        if self.summary.seal.is_some() {
+            // The table's row for whatever stands behind a seal.
+            self.finding(Fault::StrayBytes, offset, end - offset, Loss::Nothing);
+            return false;
+        }
+        if header.seq < self.expected {
+            self.finding(Fault::Order, offset, end - offset, Loss::Nothing);
+            return false;
+        }
+        let Some(kind) = FrameKind::from_u8(header.kind) else {
+            self.settle(header.seq, None);
+            self.summary.unknown_frames += 1;
+            self.summary.accepted_end = end;
+            return false;
+        };
+        if kind != FrameKind::Seal {
+            self.summary.accepted_end = end;
+        }
+        match kind {
+            FrameKind::Entry => return self.entry_frame(offset, end, header),
+            FrameKind::Block => self.block_frame(offset, end, header),
+            _ => {
+                self.settle(header.seq, None);
+                if !self.control_frame(kind, offset, end, header.seq) {
+                    self.finding(Fault::FrameContent, offset, end - offset, Loss::Nothing);
+                }
+            }
+        }
+        false
+    }
+
+    fn entry_frame(&mut self, offset: u64, end: u64, header: &FrameHeader) -> bool {
+        let Some((head, body)) = EntryHead::decode(self.scan.payload()) else {
+            self.settle(header.seq, None);
+            self.pending = Some(Pending { offset, end, fault: Fault::FrameContent });
+            return false;
+        };
+        let body_len = body.len();
+        self.settle(header.seq, Some(head.time_ns));
+        self.advance(1, offset, end);
+        self.current = (header.seq, header.flags, 0);
+        self.count_entry(header.seq, header.flags, &head, body_len);
+        true
+    }
+
+    fn block_frame(&mut self, offset: u64, end: u64, header: &FrameHeader) {
+        match self.block.decode(self.scan.payload()) {
+            Ok(block) => {
+                self.settle(header.seq, Some(block.time_min_ns));
+                let synced_upto = header.seq.saturating_sub(block.synced_lag);
+                self.summary.synced_upto = self.summary.synced_upto.max(synced_upto);
+                (self.row_at, self.row_seq, self.rows_left) = (0, header.seq, block.count);
+                if !self.advance(block.count, offset, end) {
+                    self.rows_left = 0;
+                }
+            }
+            Err(fault) => {
+                self.settle(header.seq, None);
+                self.pending = Some(Pending { offset, end, fault: Fault::Block(fault) });
+            }
+        }
+    }
+
+    /// Uses up `count` numbers. Returns false where they do not exist.
+    #[inline]
+    fn advance(&mut self, count: u64, offset: u64, end: u64) -> bool {
+        match self.expected.checked_add(count) {
+            Some(next) => {
+                self.expected = next;
+                self.summary.last_seq = next - 1;
+                true
+            }
+            None => {
+                self.finding(Fault::FrameContent, offset, end - offset, Loss::Nothing);
+                false
+            }
+        }
+    }
+
+    /// Takes a frame that is no entry. Returns whether its content makes sense.
+    fn control_frame(&mut self, kind: FrameKind, offset: u64, end: u64, seq: u64) -> bool {
+        match kind {
+            FrameKind::CallSite => return self.definitions.add_site(self.scan.payload()),
+            FrameKind::Thread => return self.definitions.add_thread(self.scan.payload()),
+            FrameKind::Entry
+            | FrameKind::Block
+            | FrameKind::Dictionary
+            | FrameKind::Replaced
+            | FrameKind::IndexMark => {}
+            FrameKind::DropMarker => {
+                let Some(marker) = DropMarker::decode(self.scan.payload()) else { return false };
+                let thread = self.definitions.thread(marker.tid).map(str::to_owned);
+                if marker.count > 0 && self.advance(marker.count, offset, end) {
+                    let seqs = SeqRange { first: seq, last: self.expected - 1 };
+                    self.note(NoteKind::Dropped { seqs, marker, thread }, offset, end - offset);
+                }
+            }
+            FrameKind::DeclaredLoss => {
+                let loss = DeclaredLoss::decode(self.scan.payload());
+                if loss.count > 0 && self.advance(loss.count, offset, end) {
+                    let seqs = SeqRange { first: seq, last: self.expected - 1 };
+                    self.note(NoteKind::DeclaredLoss { seqs, class: loss.class }, offset, end - offset);
+                }
+            }
+            FrameKind::SyncMark => {
+                let Some(mark) = SyncMark::decode(self.scan.payload()) else { return false };
+                self.summary.synced_upto = self.summary.synced_upto.max(mark.synced_upto);
+            }
+            FrameKind::RetentionMark => {
+                let Some(mark) = RetentionMark::decode(self.scan.payload()) else { return false };
+                self.summary.retention = Some(mark);
+            }
+            FrameKind::RunStart => {
+                let Some(start) = RunStart::decode(self.scan.payload()) else { return false };
+                self.note(NoteKind::Run { last_end: start.last_end }, offset, end - offset);
+            }
+            FrameKind::Seal => {
+                let Some(seal) = Seal::decode(self.scan.payload()) else { return false };
+                self.summary.seal = Some(seal);
+            }
+        }
+        true
+    }
+
+    /// A valid frame has number `seq`: tells what is missing before it.
+    #[inline]
+    fn settle(&mut self, seq: u64, time_after_ns: Option<i64>) {
+        let expected = if self.expected == 0 { seq } else { self.expected };
+        if self.pending.is_some() || seq > expected {
+            self.tell_missing(SeqRange::new(expected, seq.saturating_sub(1)), time_after_ns);
+        }
+        self.expected = seq.max(expected);
+        self.summary.last_seq = self.expected.saturating_sub(1);
+    }
+
+    /// Tells of the stretch that is pending, or of a gap without one, that costs `missing`.
+    fn tell_missing(&mut self, missing: Option<SeqRange>, time_after_ns: Option<i64>) {
+        let loss = missing.map_or(Loss::Nothing, Loss::Seqs);
+        let place = self.pending.take().unwrap_or(Pending {
+            offset: self.summary.accepted_end,
+            end: self.summary.accepted_end,
+            fault: Fault::Gap,
+        });
+        let mut finding = self.make_finding(place.fault, place.offset, place.end - place.offset, loss);
+        finding.time_after_ns = time_after_ns;
+        self.queue.push_back(Item::Finding(finding));
+    }
+
+    fn hole(&mut self, hole: &Hole, later_frame: bool) {
+        let end = hole.offset + hole.len;
+        let facts = Facts {
+            header_ok: hole.header.is_some(),
+            fits: hole.fits,
+            payload_ok: false,
+            later_frame,
+            behind_seal: self.summary.seal.is_some(),
+            successor: if matches!(self.ending, Ending::Followed(_)) { Successor::Claims } else { Successor::None },
+            alive: self.ending == Ending::Live,
+        };
+        let fault = match verdict(&facts) {
+            Verdict::Damage(fault) => fault,
+            Verdict::LostEnd if hole.header.is_some() && hole.fits => Fault::FramePayload,
+            Verdict::LostEnd => Fault::FrameHeader,
+            Verdict::TornTail => Fault::TornTail,
+            Verdict::Stray => {
+                self.finding(Fault::StrayBytes, hole.offset, hole.len, Loss::Nothing);
+                return;
+            }
+            Verdict::InFlight | Verdict::Accounted | Verdict::Whole => return,
+        };
+        match &mut self.pending {
+            Some(pending) => pending.end = end,
+            None => self.pending = Some(Pending { offset: hole.offset, end, fault }),
+        }
+    }
+
+    /// All frames that can be read have been read: says what is wrong with the end.
+    fn end(&mut self) -> Result<()> {
+        self.ended = true;
+        match self.ending {
+            Ending::Followed(known) => self.end_followed(&known)?,
+            Ending::Unlinked | Ending::Live => {
+                if self.pending.is_some() {
+                    self.tell_missing(None, None);
+                }
+            }
+            Ending::Newest { upto, closed, power_cut } => self.end_newest(upto, closed, power_cut),
+            Ending::Alone => self.end_alone(),
+        }
+        if self.summary.unknown_frames > 0 {
+            let count = self.summary.unknown_frames;
+            self.note(NoteKind::UnknownFrames { count }, 0, 0);
+        }
+        Ok(())
+    }
+
+    fn end_followed(&mut self, known: &Predecessor) -> Result<()> {
+        let short = self.file_end < known.accepted_end;
+        let missing = SeqRange::new(self.expected.max(1), known.last_seq).filter(|_| self.expected != 0);
+        if short {
+            let offset = self.pending.map_or(self.file_end, |pending| pending.offset);
+            self.pending = Some(Pending { offset, end: known.accepted_end, fault: Fault::ShortSegment });
+        }
+        if self.pending.is_some() || missing.is_some() {
+            self.tell_missing(missing, None);
+        }
+        self.expected = self.expected.max(known.last_seq.saturating_add(1));
+        self.summary.last_seq = self.expected.saturating_sub(1);
+        self.summary.accepted_end = known.accepted_end;
+        if self.file_end > known.accepted_end {
+            self.read_seal(known.accepted_end)?;
+        }
+        Ok(())
+    }
+
+    /// What stands behind the accepted end: a seal, or a torn tail that is accounted for.
+    fn read_seal(&mut self, accepted_end: u64) -> Result<()> {
+        let mut scan = FrameScan::new(self.scan.source(), self.segment_id, accepted_end, self.file_end, 0);
+        let seal = match scan.next_found()? {
+            Some(Found::Frame { header, .. }) if header.kind == FrameKind::Seal as u8 => Seal::decode(scan.payload()),
+            _ => None,
+        };
+        let seal_end = if seal.is_some() { scan.offset() } else { accepted_end };
+        let len = self.file_end - seal_end;
+        if seal.is_some() && len > 0 {
+            self.finding(Fault::StrayBytes, seal_end, len, Loss::Nothing);
+        } else if len > 0 {
+            self.note(NoteKind::AccountedTail, accepted_end, len);
+        }
+        self.summary.seal = seal;
+        Ok(())
+    }
+
+    fn end_newest(&mut self, upto: Option<u64>, closed: bool, power_cut: bool) {
+        let missing = upto.and_then(|upto| SeqRange::new(self.expected.max(1), upto));
+        let last_seq = self.expected.saturating_sub(1);
+        let unknown = if upto.is_some() { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };
+        let loss = missing.map_or(unknown, Loss::Seqs);
+        let (place_offset, place_len) =
+            self.pending.map_or((self.scan.offset(), 0), |pending| (pending.offset, pending.end - pending.offset));
+        let class = if power_cut { LossClass::PowerCut } else { LossClass::TornTail };
+        let rolled = self.summary.seal.as_ref().map(|seal| seal.reason == SealReason::Rolled);
+        let fault = match rolled {
+            Some(true) => Some((Fault::MissingNewest, LossClass::MissingSegment)),
+            Some(false) => missing.map(|_| (Fault::MissingNewest, LossClass::MissingSegment)),
+            None if self.pending.is_some() => self.pending.map(|pending| match pending.fault {
+                Fault::TornTail => (Fault::TornTail, class),
+                fault => (fault, LossClass::Corruption),
+            }),
+            None if missing.is_some() => Some((Fault::ShortSegment, class)),
+            None if closed => Some((Fault::Seal, class)),
+            None if upto.is_none() => Some((Fault::NoEvidence, LossClass::Unknown)),
+            None => None,
+        };
+        self.pending = None;
+        match fault {
+            Some((fault, class)) => {
+                // Behind a seal that names a successor more may be missing than the record tells.
+                let loss = if rolled == Some(true) && missing.is_none() { Loss::UnknownAfter(last_seq) } else { loss };
+                let mut finding = self.make_finding(fault, place_offset, place_len, loss);
+                finding.class = class;
+                self.queue.push_back(Item::Finding(finding));
+            }
+            None if self.summary.seal.is_none() => self.note(NoteKind::EndedWithoutClose, place_offset, 0),
+            None => {}
+        }
+        if let Some(missing) = missing {
+            self.expected = missing.last.saturating_add(1);
+            self.summary.last_seq = missing.last;
+        }
+    }
+
+    fn end_alone(&mut self) {
+        let loss = Loss::UnknownAfter(self.expected.saturating_sub(1));
+        if let Some(pending) = self.pending.take() {
+            let len = pending.end - pending.offset;
+            self.finding(pending.fault, pending.offset, len, loss);
+        } else if self.summary.seal.is_none() {
+            self.finding(Fault::NoEvidence, self.scan.offset(), 0, loss);
+        }
+    }
+
+    fn finding(&mut self, fault: Fault, offset: u64, len: u64, loss: Loss) {
+        let finding = self.make_finding(fault, offset, len, loss);
+        self.queue.push_back(Item::Finding(finding));
+    }
+
+    fn make_finding(&self, fault: Fault, offset: u64, len: u64, loss: Loss) -> Finding {
+        let class = if fault == Fault::TornTail { LossClass::TornTail } else { LossClass::Corruption };
+        let mut finding = Finding::new(fault, loss, class).at(&self.name, offset, len);
+        finding.time_before_ns = self.time_last_ns;
+        finding
+    }
+
+    fn note(&mut self, kind: NoteKind, offset: u64, len: u64) {
+        let place = Some(crate::finding::Place { segment: self.name.clone(), offset, len });
+        self.queue.push_back(Item::Note(Note { kind, place }));
+    }
+}
