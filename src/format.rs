@@ -1,4 +1,6 @@
-//! The constants of format v1, and nothing else; `format.md` specifies what they mean.
+//! The constants of format v1, and nothing else; what they mean is specified here.
+//!
+#![doc = include_str!("format.md")]
 
 /// First bytes of a segment: a non-ASCII byte, a name, CR LF (a text-mode copy shows at once), and DOS end-of-file.
 pub const MAGIC: [u8; 8] = [0x89, b'F', b'L', b'O', b'G', b'\r', b'\n', 0x1a];

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say so and stop")]
 
 mod cli_basics;
+mod format_document;
 mod harness;
 mod tidy;
