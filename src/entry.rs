@@ -89,11 +89,17 @@ impl EntryHead {
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut bytes = [0u8; ENTRY_HEAD_BYTES];
+        self.encode_to(&mut bytes);
+        out.extend_from_slice(&bytes);
+    }
+
+    /// Writes the stored form.
+    #[inline]
+    pub fn encode_to(&self, bytes: &mut [u8; ENTRY_HEAD_BYTES]) {
         bytes[..8].copy_from_slice(&self.time_ns.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.tseq.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.tid.to_le_bytes());
         bytes[20..].copy_from_slice(&self.site.to_le_bytes());
-        out.extend_from_slice(&bytes);
     }
 
     /// Splits an entry's payload into head and body; `None` if it is too short.

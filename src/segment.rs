@@ -4,10 +4,12 @@
 //! costs the segment.
 
 use std::fmt;
+use std::io;
 
 use crate::bytes::Fields;
 use crate::clock::UtcTime;
 use crate::format::{HEADER_BYTES, HEADER_COPY_BYTES, MAGIC, VERSION};
+use crate::storage::ReadAt;
 
 /// What a segment says of itself and of the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +100,21 @@ impl SegmentHeader {
         both[..HEADER_COPY_BYTES].copy_from_slice(&copy);
         both[HEADER_COPY_BYTES..].copy_from_slice(&copy);
         both
+    }
+
+    /// Reads the header of a segment, from its second copy where the first does not hold.
+    ///
+    /// # Errors
+    /// The outer: what the system says while reading. The inner: what is wrong with the first copy, where neither holds.
+    pub fn read(source: &(impl ReadAt + ?Sized)) -> io::Result<Result<SegmentHeader, HeaderFault>> {
+        let mut both = [0u8; HEADER_BYTES];
+        let len = source.read_full_at(&mut both, 0)?;
+        let (first, second) = both[..len].split_at(len.min(HEADER_COPY_BYTES));
+        let decoded = first.first_chunk().map_or(Err(HeaderFault::Magic), SegmentHeader::decode);
+        Ok(match second.first_chunk().map(SegmentHeader::decode) {
+            Some(Ok(header)) if decoded.is_err() => Ok(header),
+            _ => decoded,
+        })
     }
 
     /// Reads one copy.

@@ -92,7 +92,8 @@ fn dump(bytes: &[u8]) -> String {
         }
         (last, starred) = (Some(line), false);
         let hex = line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
-        let shown: String = line.iter().map(|&byte| if (0x20..0x7f).contains(&byte) { byte as char } else { '.' }).collect();
+        let shown: String =
+            line.iter().map(|&byte| if (0x20..0x7f).contains(&byte) { byte as char } else { '.' }).collect();
         writeln!(text, "{:08x}  {hex:<47}  |{shown}|", number * 16).unwrap();
     }
     writeln!(text, "{:08x}", bytes.len()).unwrap();

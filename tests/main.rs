@@ -5,3 +5,4 @@ mod cli_basics;
 mod format_document;
 mod harness;
 mod tidy;
+mod writer_basic;

@@ -1,0 +1,325 @@
+//! Retention: which old segments go, and how they are removed.
+//!
+//! The first sequence number kept is on record in the log (in a new segment's header, or in a retention mark that was
+//! flushed and, but for [`SyncPolicy::Never`](crate::options::SyncPolicy::Never), synced) before the first file goes; files
+//! go oldest first. So a reader never mistakes what retention removed for a loss, wherever a removal stops.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use crate::control::{RetentionMark, RetentionRule};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FrameKind;
+use crate::options::{KeepFree, Retention, SyncPolicy};
+use crate::segment::{SegmentHeader, SegmentName};
+use crate::storage::{Space, Storage, StorageFile};
+use crate::writer::Writer;
+
+/// Name of the lock that whoever removes or rewrites segments holds meanwhile.
+pub const MAINTENANCE_LOCK_NAME: &str = "maintenance.lock";
+
+/// A segment file as retention sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentFile {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// First sequence number, and when it was opened; `None` if the header cannot be read.
+    pub(crate) opened: Option<(u64, i64)>,
+}
+
+/// What is to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RetentionPlan {
+    /// Names, oldest first.
+    pub(crate) names: Vec<String>,
+    pub(crate) rule: RetentionRule,
+    /// First sequence number that stays; `None` if that cannot be told.
+    pub(crate) first_seq_kept: Option<u64>,
+}
+
+/// The state of a directory that a plan is made for.
+#[derive(Clone, Debug)]
+pub(crate) struct Holdings {
+    /// All segments, oldest first.
+    pub(crate) files: Vec<SegmentFile>,
+    /// A segment about to be created: its first sequence number and the bytes that it adds. Otherwise the last of `files` is
+    /// the active one.
+    pub(crate) next: Option<(u64, u64)>,
+    /// Bytes of rings and quarantine.
+    pub(crate) other_bytes: u64,
+    /// Room on the file system, where a rule needs it.
+    pub(crate) space: Option<Space>,
+}
+
+/// First sequence number and opening time of segments, by file name, so that each header is read once.
+pub(crate) type OpenedSegments = HashMap<String, (u64, i64)>;
+
+impl Holdings {
+    /// What lies in the directory.
+    pub(crate) fn of(
+        storage: &dyn Storage,
+        opened: &mut OpenedSegments,
+        rules: &Retention,
+        next: Option<(u64, u64)>,
+    ) -> Result<Holdings> {
+        let failed = |what: &str, error: io::Error| Error::io(what, error).at(storage.path());
+        let (mut files, other_bytes) =
+            segment_files(storage).map_err(|error| failed("cannot list the directory", error))?;
+        opened.retain(|name, _| files.iter().any(|file| file.name == *name));
+        for file in &mut files {
+            if !opened.contains_key(&file.name)
+                && let Ok(segment) = storage.open(&file.name)
+                && let Ok(Ok(header)) = SegmentHeader::read(&*segment)
+            {
+                opened.insert(file.name.clone(), (header.first_seq, header.opened_ns));
+            }
+            file.opened = opened.get(&file.name).copied();
+        }
+        let space = match rules.keep_free {
+            Some(_) => Some(storage.space().map_err(|error| failed("cannot tell the free space", error))?),
+            None => None,
+        };
+        Ok(Holdings { files, next, other_bytes, space })
+    }
+}
+
+impl RetentionPlan {
+    /// What `rules` say of `holdings` at the time `now_ns`; `None` if nothing is to go.
+    pub(crate) fn new(rules: &Retention, holdings: &Holdings, now_ns: i64) -> Option<RetentionPlan> {
+        let Holdings { files, next, other_bytes, space } = holdings;
+        let removable = if next.is_some() { files.len() } else { files.len().saturating_sub(1) };
+        // How many of the oldest must go until `enough` holds of the number and the bytes removed.
+        let count_until = |enough: &dyn Fn(usize, u64) -> bool| {
+            let mut bytes = 0;
+            for (count, file) in files.iter().enumerate().take(removable) {
+                if enough(count, bytes) {
+                    return count;
+                }
+                bytes += file.bytes;
+            }
+            removable
+        };
+        let by_segments = rules.keep_segments.map_or(0, |keep| {
+            let all = files.len() as u64 + u64::from(next.is_some());
+            count_until(&|count, _| all - count as u64 <= keep)
+        });
+        let by_bytes = rules.keep_bytes.map_or(0, |keep| {
+            let all =
+                files.iter().map(|file| file.bytes).sum::<u64>() + other_bytes + next.map_or(0, |(_, bytes)| bytes);
+            count_until(&|_, bytes| all - bytes <= keep)
+        });
+        let by_age = rules.keep_age.map_or(0, |age| {
+            let limit = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+            // Everything in a segment was logged before the next one was opened.
+            let ended_ns = |count: usize| match files.get(count + 1) {
+                Some(file) => file.opened.map_or(i64::MAX, |(_, opened_ns)| opened_ns),
+                None => now_ns,
+            };
+            count_until(&|count, _| ended_ns(count) > limit)
+        });
+        let by_free = rules.keep_free.zip(*space).map_or(0, |(keep, space)| {
+            let wanted = match keep {
+                KeepFree::Bytes(bytes) => bytes,
+                KeepFree::Percent(percent) => (u128::from(space.total) * u128::from(percent)).div_ceil(100) as u64,
+            };
+            count_until(&|_, bytes| space.free.saturating_add(bytes) >= wanted)
+        });
+        let rules = [
+            (by_segments, RetentionRule::KeepSegments),
+            (by_bytes, RetentionRule::KeepBytes),
+            (by_age, RetentionRule::KeepAge),
+            (by_free, RetentionRule::KeepFree),
+        ];
+        let (count, rule) = rules.into_iter().max_by_key(|(count, _)| *count)?;
+        RetentionPlan::oldest(holdings, count, rule)
+    }
+
+    /// The plan that removes the `count` oldest; `None` for none.
+    pub(crate) fn oldest(holdings: &Holdings, count: usize, rule: RetentionRule) -> Option<RetentionPlan> {
+        let (gone, kept) = holdings.files.split_at_checked(count).filter(|(gone, _)| !gone.is_empty())?;
+        let first_seq_kept = match kept.first() {
+            Some(file) => file.opened.map(|(first_seq, _)| first_seq),
+            None => holdings.next.map(|(first_seq, _)| first_seq),
+        };
+        Some(RetentionPlan { names: gone.iter().map(|file| file.name.clone()).collect(), rule, first_seq_kept })
+    }
+}
+
+/// All segments of a directory, oldest first, with their headers where these can be read.
+pub(crate) fn segment_files(storage: &dyn Storage) -> io::Result<(Vec<SegmentFile>, u64)> {
+    let mut files = Vec::new();
+    let mut other_bytes: u64 = storage.list_quarantine()?.iter().map(|entry| entry.bytes).sum();
+    for entry in storage.list()?.into_iter().filter(|entry| entry.is_file) {
+        match SegmentName::parse(&entry.name) {
+            Some(name) => {
+                files.push((name.index(), SegmentFile { name: entry.name, bytes: entry.bytes, opened: None }))
+            }
+            None if entry.name.ends_with(".ring") => other_bytes += entry.bytes,
+            None => {}
+        }
+    }
+    files.sort_by_key(|(index, _)| *index);
+    Ok((files.into_iter().map(|(_, file)| file).collect(), other_bytes))
+}
+
+impl Writer {
+    /// Removes the segments that the options no longer keep, as after each roll. Returns how many it removed.
+    ///
+    /// # Errors
+    /// What the system says; what was not removed is tried again at the next roll or call.
+    pub fn apply_retention(&mut self) -> Result<u64> {
+        if self.options.retention.is_none() {
+            return Ok(0);
+        }
+        self.flush()?;
+        self.retain_now()
+    }
+
+    /// As [`apply_retention`](Writer::apply_retention), with everything flushed.
+    pub(crate) fn retain_now(&mut self) -> Result<u64> {
+        let holdings = self.holdings(None)?;
+        let now_ns = (self.options.clock)();
+        match RetentionPlan::new(&self.options.retention, &holdings, now_ns) {
+            Some(plan) => self.mark_and_remove(&plan),
+            None => Ok(0),
+        }
+    }
+
+    /// Removes the oldest segment, whatever the options say: for a full disk. Returns false if only the active one is left.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove_oldest(&mut self) -> Result<bool> {
+        self.check_open()?;
+        let holdings = self.holdings(None)?;
+        let count = usize::from(holdings.files.len() > 1);
+        match RetentionPlan::oldest(&holdings, count, RetentionRule::DiskFull) {
+            Some(plan) => self.mark_and_remove(&plan).map(|removed| removed > 0),
+            None => Ok(false),
+        }
+    }
+
+    /// What lies in the directory. `next` as in [`Holdings`].
+    fn holdings(&mut self, next: Option<(u64, u64)>) -> Result<Holdings> {
+        Holdings::of(&*self.storage, &mut self.opened, &self.options.retention, next)
+    }
+
+    /// What is to go once a segment has been created whose first number is `first_seq` and that adds `bytes`.
+    pub(crate) fn plan_for_roll(&mut self, first_seq: u64, bytes: u64) -> Result<Option<RetentionPlan>> {
+        if self.options.retention.is_none() {
+            return Ok(None);
+        }
+        let holdings = self.holdings(Some((first_seq, bytes)))?;
+        Ok(RetentionPlan::new(&self.options.retention, &holdings, (self.options.clock)()))
+    }
+
+    /// Puts the first number kept on record in the log, then removes.
+    fn mark_and_remove(&mut self, plan: &RetentionPlan) -> Result<u64> {
+        let maintenance = self.maintenance_lock()?;
+        if let Some(first_seq_kept) = plan.first_seq_kept
+            && first_seq_kept > self.first_seq_kept
+        {
+            self.first_seq_kept = first_seq_kept;
+            let mark = RetentionMark {
+                first_seq_kept,
+                time_ns: (self.options.clock)(),
+                segments_removed: plan.names.len() as u64,
+                rule: plan.rule,
+            };
+            let mut payload = Vec::new();
+            mark.encode(&mut payload);
+            self.batch.push_control(FrameKind::RetentionMark, &payload);
+            // On a full disk the mark waits in the batch: it is the first that the freed space is used for.
+            match self.write_pending() {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                Err(error) => return Err(error),
+                Ok(()) if self.options.sync == SyncPolicy::Never => {}
+                Ok(()) => self.sync_flushed()?,
+            }
+        }
+        let removed = self.remove_planned(plan, maintenance)?;
+        self.write_pending()?;
+        Ok(removed)
+    }
+
+    /// Removes what the plan names, whose first number kept is on record.
+    pub(crate) fn remove_planned(&mut self, plan: &RetentionPlan, maintenance: Arc<dyn StorageFile>) -> Result<u64> {
+        let mut removed = 0;
+        let mut failure = None;
+        for name in plan.names.iter().filter(|name| **name != self.active.name) {
+            match self.storage.remove(name) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let path = self.storage.path().join(name);
+                    failure =
+                        Some(Error::io("cannot remove the segment that retention no longer keeps", error).at(path));
+                    break;
+                }
+            }
+            self.unsynced_older.retain(|older| older != name);
+        }
+        self.stats.segments_removed += removed;
+        if removed > 0 && self.options.sync != SyncPolicy::Never {
+            let synced = self.storage.sync_dir();
+            let path = self.storage.path();
+            failure = failure.or(synced.err().map(|error| Error::io("cannot sync the directory", error).at(path)));
+        }
+        drop(maintenance);
+        failure.map_or(Ok(removed), Err)
+    }
+
+    /// The lock that keeps others from rewriting segments meanwhile.
+    pub(crate) fn maintenance_lock(&self) -> Result<Arc<dyn StorageFile>> {
+        let path = self.storage.path().join(MAINTENANCE_LOCK_NAME);
+        let file = open_or_create(&*self.storage, MAINTENANCE_LOCK_NAME)
+            .and_then(|file| file.try_lock().map(|locked| locked.then_some(file)))
+            .map_err(|error| Error::io("cannot lock", error).at(&path))?;
+        file.ok_or_else(|| {
+            let text = "another process is repairing or rewriting this log; segments are removed once it is done";
+            Error::new(ErrorKind::Locked, text).at(path)
+        })
+    }
+
+    /// Whether time or free space may call for retention; cheap enough to ask each second.
+    pub(crate) fn may_need_retention(&self, now_ns: i64) -> bool {
+        let Retention { keep_age, keep_free, .. } = self.options.retention;
+        let oldest_ended =
+            self.opened.values().map(|(_, opened_ns)| *opened_ns).filter(|&ns| ns < self.active.header.opened_ns);
+        let aged = keep_age.is_some_and(|age| {
+            let limit = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+            oldest_ended.min().is_some_and(|opened_ns| opened_ns <= limit)
+        });
+        aged || keep_free.is_some()
+    }
+
+    /// Whether the log has outgrown `keep_bytes`, as far as this writer knows.
+    pub(crate) fn outgrew_keep_bytes(&self) -> bool {
+        self.older_bytes > 0
+            && self.options.retention.keep_bytes.is_some_and(|keep| self.older_bytes + self.active.end > keep)
+    }
+
+    /// Counts again what the directory holds besides the active segment.
+    pub(crate) fn count_older_bytes(&mut self) {
+        if self.options.retention.keep_bytes.is_none() {
+            return;
+        }
+        if let Ok((files, other_bytes)) = segment_files(&*self.storage) {
+            let older = files.iter().filter(|file| file.name != self.active.name);
+            let (count, bytes) = older.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.bytes));
+            self.older_bytes = if count == 0 { 0 } else { bytes + other_bytes };
+        }
+    }
+}
+
+/// Opens a file for reading and writing, or makes it.
+pub(crate) fn open_or_create(storage: &dyn Storage, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+    match storage.open_write(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match storage.create(name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open_write(name),
+            created => created,
+        },
+        opened => opened,
+    }
+}

@@ -1,0 +1,190 @@
+//! Bringing what was written to stable storage: at once, or on a thread of its own so that the writer need not wait.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use crate::control::SyncMark;
+use crate::error::{Error, Result};
+use crate::format::FrameKind;
+use crate::options::SyncPolicy;
+use crate::storage::StorageFile;
+use crate::writer::Writer;
+
+/// A file to be synced, and what is on stable storage once it is.
+#[derive(Clone, Debug)]
+struct Job {
+    file: Arc<dyn StorageFile>,
+    segment_id: u64,
+    end: u64,
+    next_seq: u64,
+}
+
+/// A thread that syncs one file at a time. It ends when this is dropped, after the sync under way.
+#[derive(Debug)]
+struct SyncThread {
+    jobs: Sender<Job>,
+    results: Receiver<(Job, io::Result<()>)>,
+}
+
+impl SyncThread {
+    fn start() -> io::Result<SyncThread> {
+        let (jobs, inbox) = channel::<Job>();
+        let (outbox, results) = channel();
+        std::thread::Builder::new().name("logtool-sync".into()).spawn(move || {
+            for job in inbox {
+                let result = job.file.sync();
+                if outbox.send((job, result)).is_err() {
+                    break;
+                }
+            }
+        })?;
+        Ok(SyncThread { jobs, results })
+    }
+}
+
+/// Syncs under way, and when the last one began.
+#[derive(Debug, Default)]
+pub(crate) struct Syncing {
+    thread: Option<SyncThread>,
+    under_way: bool,
+    last_start: Option<Instant>,
+}
+
+impl Syncing {
+    /// Whether the interval is over.
+    fn is_due(&self, interval: Duration) -> bool {
+        self.last_start.is_none_or(|start| start.elapsed() >= interval)
+    }
+
+    /// Hands a job to the thread, which is started if need be. Returns whether it could.
+    fn hand_over(&mut self, job: Job) -> bool {
+        if self.thread.is_none() {
+            self.thread = SyncThread::start().ok();
+        }
+        self.under_way = self.thread.as_ref().is_some_and(|thread| thread.jobs.send(job).is_ok());
+        self.under_way
+    }
+
+    /// The result of the sync under way: `None` if there is none, or if it is not done yet and `wait` is false.
+    fn result(&mut self, wait: bool) -> Option<(Job, io::Result<()>)> {
+        let thread = self.thread.as_ref().filter(|_| self.under_way)?;
+        let result = if wait {
+            thread.results.recv().ok()
+        } else {
+            match thread.results.try_recv() {
+                Ok(result) => Some(result),
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => None,
+            }
+        };
+        self.under_way = false;
+        if result.is_none() {
+            self.thread = None;
+        }
+        result
+    }
+}
+
+impl Writer {
+    /// Hands everything to the operating system and brings it to stable storage. Returns the last sequence number that is
+    /// there: all up to it survive a power cut.
+    ///
+    /// # Errors
+    /// What the system says; what was not synced is kept and tried again at the next call.
+    pub fn sync(&mut self) -> Result<u64> {
+        self.flush()?;
+        self.sync_flushed()?;
+        Ok(self.synced_seq)
+    }
+
+    /// Syncs what was handed to the operating system, on this thread.
+    pub(crate) fn sync_flushed(&mut self) -> Result<()> {
+        self.collect_sync(true);
+        self.heal()?;
+        self.sync_older()?;
+        if !self.active.is_synced() || self.synced_seq != self.active.last_seq() {
+            self.syncing.last_start = Some(Instant::now());
+            let result = self.active.file.sync();
+            let (segment_id, end, next_seq) = (self.active.header.segment_id, self.active.end, self.active.next_seq);
+            self.synced(segment_id, end, next_seq, result);
+            self.heal()?;
+        }
+        Ok(())
+    }
+
+    /// Syncs the segments that were left unsynced before: under [`SyncPolicy::Never`], or by an earlier run.
+    fn sync_older(&mut self) -> Result<()> {
+        if self.unsynced_older.is_empty() && !self.directory_unsynced {
+            return Ok(());
+        }
+        let failed = |what: &str, error: io::Error| Error::io(what, error);
+        while let Some(name) = self.unsynced_older.first() {
+            let path = self.storage.path().join(name);
+            match self.storage.open_write(name) {
+                Ok(file) => file.sync().map_err(|error| failed("cannot sync", error).at(path))?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed("cannot open to sync it", error).at(path)),
+            }
+            self.unsynced_older.remove(0);
+        }
+        self.storage.sync_dir().map_err(|error| failed("cannot sync the directory", error).at(self.storage.path()))?;
+        self.directory_unsynced = false;
+        Ok(())
+    }
+
+    /// Starts a sync if the interval is over and there is something to sync.
+    pub(crate) fn sync_when_due(&mut self) -> Result<()> {
+        let SyncPolicy::Interval(interval) = self.options.sync else { return Ok(()) };
+        if self.syncing.under_way || self.active.is_synced() || !self.syncing.is_due(interval) {
+            return Ok(());
+        }
+        if !self.unsynced_older.is_empty() || !self.options.sync_thread {
+            return self.sync_flushed();
+        }
+        self.syncing.last_start = Some(Instant::now());
+        let job = Job {
+            file: Arc::clone(&self.active.file),
+            segment_id: self.active.header.segment_id,
+            end: self.active.end,
+            next_seq: self.active.next_seq,
+        };
+        if self.syncing.hand_over(job) { Ok(()) } else { self.sync_flushed() }
+    }
+
+    /// Takes the result of the sync under way, if there is one; with `wait`, not before it is done.
+    pub(crate) fn collect_sync(&mut self, wait: bool) {
+        if let Some((job, result)) = self.syncing.result(wait) {
+            self.synced(job.segment_id, job.end, job.next_seq, result);
+        }
+    }
+
+    fn synced(&mut self, segment_id: u64, end: u64, next_seq: u64, result: io::Result<()>) {
+        self.stats.syncs += 1;
+        match result {
+            Ok(()) if segment_id == self.active.header.segment_id => {
+                self.active.synced_end = end;
+                self.active.synced_next_seq = next_seq;
+                self.synced_seq = next_seq - 1;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                let path = self.storage.path().join(&self.active.name);
+                self.stats.sync_failures += 1;
+                self.note(&Error::io("cannot sync", error).at(path));
+                self.is_poisoned = true;
+            }
+        }
+    }
+
+    /// Notes in the log what is on stable storage, if that has changed.
+    pub(crate) fn push_sync_mark(&mut self) {
+        if self.marked_seq < self.synced_seq {
+            let mut payload = Vec::with_capacity(16);
+            SyncMark { synced_upto: self.synced_seq, time_ns: (self.options.clock)() }.encode(&mut payload);
+            self.batch.push_control(FrameKind::SyncMark, &payload);
+            self.marked_seq = self.synced_seq;
+        }
+    }
+}
