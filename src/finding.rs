@@ -230,9 +230,32 @@ pub enum NoteKind {
     },
     /// A segment file without a header: a crash while it was being made; it never held an entry.
     Unborn,
+    /// Another log stands in the directory that is followed; it is followed from its first entry on.
+    OtherLog {
+        /// Its id.
+        log_id: u64,
+    },
     /// Frames of kinds that this version does not know.
     UnknownFrames {
         /// How many.
         count: u64,
     },
+}
+
+impl NoteKind {
+    /// The numbers that it accounts for.
+    pub fn seqs(&self) -> Option<SeqRange> {
+        match self {
+            NoteKind::Retention { seqs, .. }
+            | NoteKind::Dropped { seqs, .. }
+            | NoteKind::DeclaredLoss { seqs, .. }
+            | NoteKind::Void { seqs } => Some(*seqs),
+            NoteKind::AccountedTail
+            | NoteKind::EndedWithoutClose
+            | NoteKind::Run { .. }
+            | NoteKind::Unborn
+            | NoteKind::OtherLog { .. }
+            | NoteKind::UnknownFrames { .. } => None,
+        }
+    }
 }

@@ -124,9 +124,10 @@ impl<R: ReadAt> FrameScan<R> {
         self.end
     }
 
-    /// Moves the end, for a segment that has grown.
-    pub fn set_end(&mut self, end: u64) {
-        self.end = end;
+    /// Moves the end, for a segment that has grown, and goes on at `offset`: behind the last frame given, or at the start
+    /// of a tail that was not complete yet.
+    pub fn set_end(&mut self, end: u64, offset: u64) {
+        (self.end, self.offset) = (end, offset);
         self.searched = None;
         // What was read may have been incomplete, or cut back and written anew.
         self.buffer.clear();
@@ -258,6 +259,10 @@ impl<R: ReadAt> FrameScan<R> {
         let mut at = from;
         while at < self.end {
             let window = self.fill(at, FRAME_HEADER_BYTES)?;
+            if window.is_empty() {
+                // Somebody has shortened the file since the end was taken.
+                break;
+            }
             let mut step = 0;
             let mut candidate = None;
             for word in window.chunks(FRAME_ALIGN) {
@@ -442,6 +447,40 @@ mod tests {
         let found = scan(&bad);
         assert_eq!(seqs(&found), [1, 2]);
         assert!(matches!(found[2], Found::Tail { ref hole, .. } if hole.len == 64));
+    }
+
+    #[test]
+    fn a_file_shortened_while_it_is_read_ends_the_scan() {
+        let good = segment(3);
+        for len in HEADER_BYTES..good.len() {
+            let mut scan = FrameScan::new(&good[..len], ID, START, good.len() as u64, 1);
+            let mut whole = 0;
+            while let Some(found) = scan.next_found().unwrap() {
+                whole += usize::from(matches!(found, Found::Frame { .. }));
+            }
+            // Of the last frame only padding may be missing.
+            assert_eq!(whole, (len - HEADER_BYTES + 6) / 40, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_scan_goes_on_where_the_segment_grew() {
+        let good = segment(3);
+        for len in HEADER_BYTES..good.len() {
+            let mut scan = FrameScan::new(good.as_slice(), ID, START, len as u64, 1);
+            let (mut whole, mut at) = (0, START);
+            while let Some(found) = scan.next_found().unwrap() {
+                if let Found::Frame { .. } = found {
+                    (whole, at) = (whole + 1, scan.offset());
+                }
+            }
+            scan.set_end(good.len() as u64, at);
+            while let Some(found) = scan.next_found().unwrap() {
+                assert!(matches!(found, Found::Frame { .. }), "{len}: {found:?}");
+                whole += 1;
+            }
+            assert_eq!(whole, 3, "{len}");
+        }
     }
 
     #[test]

@@ -176,21 +176,25 @@ impl Snapshot {
 
     /// What is known of the end of segment number `at`.
     pub fn ending(&self, at: usize) -> Ending {
-        let id = self.segments[at].header.segment_id;
+        self.ending_of(&self.segments[at], self.segments.get(at + 1))
+    }
+
+    /// What is known of the end of a segment that is followed by `next`.
+    pub(crate) fn ending_of(&self, info: &SegmentInfo, next: Option<&SegmentInfo>) -> Ending {
         if self.is_single_file {
             return Ending::Alone;
         }
-        if let Some(next) = self.segments.get(at + 1) {
-            let known = next.header.predecessor.filter(|known| known.segment_id == id);
+        if let Some(next) = next {
+            let known = next.header.predecessor.filter(|known| known.segment_id == info.header.segment_id);
             return known.map_or(Ending::Unlinked, Ending::Followed);
         }
         if self.is_live() {
             return Ending::Live;
         }
-        if self.trailing().any(|segment| segment.fault.is_some()) {
+        if self.trailing(Some(info)).any(|segment| segment.fault.is_some()) {
             return Ending::Unlinked;
         }
-        let power_cut = self.segments[at].header.boot_id != self.storage.boot_id();
+        let power_cut = info.header.boot_id != self.storage.boot_id();
         match &self.state {
             Some(state) => Ending::Newest { upto: Some(state.newest_seq), closed: state.is_closed, power_cut },
             None => Ending::Newest { upto: None, closed: false, power_cut },
@@ -198,14 +202,24 @@ impl Snapshot {
     }
 
     /// Files behind the last segment that can't be read as segments.
-    fn trailing(&self) -> impl Iterator<Item = &UnreadableSegment> {
-        let last = self.segments.last().map_or(0, |segment| segment.header.index_last);
+    fn trailing(&self, last: Option<&SegmentInfo>) -> impl Iterator<Item = &UnreadableSegment> {
+        let last = last.map_or(0, |segment| segment.header.index_last);
         self.unreadable.iter().filter(move |segment| segment.index > last)
     }
 
     /// What there is to say before segment number `at`, if the one before it accounts for numbers up to `last_seq`.
     pub fn link(&self, at: usize, last_seq: Option<u64>) -> Vec<Item<'static>> {
-        let info = &self.segments[at];
+        let before = at.checked_sub(1).and_then(|before| self.segments.get(before));
+        self.link_from(before, &self.segments[at], last_seq)
+    }
+
+    /// What there is to say before `info`, if `before` stands before it and accounts for numbers up to `last_seq`.
+    pub(crate) fn link_from(
+        &self,
+        before: Option<&SegmentInfo>,
+        info: &SegmentInfo,
+        last_seq: Option<u64>,
+    ) -> Vec<Item<'static>> {
         let mut items = Vec::new();
         if let Some(copy) = info.copy_fault {
             let offset = u64::from(copy) * HEADER_COPY_BYTES as u64;
@@ -217,9 +231,12 @@ impl Snapshot {
         if info.header.first_seq == 0 || self.is_single_file {
             return items;
         }
-        match last_seq.filter(|_| at > 0) {
-            Some(last_seq) => self.link_to_last(at, last_seq, &mut items),
-            None => self.link_to_nothing(info, &mut items),
+        match (before, last_seq) {
+            (Some(before), Some(last_seq)) => self.link_to_last(before, info, last_seq, &mut items),
+            (None, Some(last_seq)) => {
+                self.between(0, info, last_seq, &mut items);
+            }
+            (_, None) => self.link_to_nothing(info, &mut items),
         }
         items
     }
@@ -234,8 +251,7 @@ impl Snapshot {
         self.between(0, info, removed_upto, items);
     }
 
-    fn link_to_last(&self, at: usize, last_seq: u64, items: &mut Vec<Item<'static>>) {
-        let (before, info) = (&self.segments[at - 1], &self.segments[at]);
+    fn link_to_last(&self, before: &SegmentInfo, info: &SegmentInfo, last_seq: u64, items: &mut Vec<Item<'static>>) {
         let linked = info.header.predecessor.is_some_and(|known| known.segment_id == before.header.segment_id);
         let excused = linked || before.header.is_placeholder() || before.rebuilt.is_some();
         let gap = self.between(before.header.index_last, info, last_seq, items);
@@ -274,6 +290,11 @@ impl Snapshot {
 
     /// What there is to say behind the last segment, which accounts for numbers up to `last_seq`.
     pub fn link_end(&self, last_seq: u64) -> Vec<Item<'static>> {
+        self.link_end_from(self.segments.last(), last_seq)
+    }
+
+    /// What there is to say behind the log's last segment `last`, which accounts for numbers up to `last_seq`.
+    pub(crate) fn link_end_from(&self, last: Option<&SegmentInfo>, last_seq: u64) -> Vec<Item<'static>> {
         if self.is_single_file || self.is_live() {
             return Vec::new();
         }
@@ -282,27 +303,27 @@ impl Snapshot {
             SeqRange::new(last_seq + 1, upto).map_or(Loss::Nothing, Loss::Seqs)
         });
         // The last segment's own walk has used the record, unless something unreadable follows.
-        let damaged = self.segments.is_empty() || self.trailing().any(|segment| segment.fault.is_some());
+        let damaged = last.is_none() || self.trailing(last).any(|segment| segment.fault.is_some());
         let mut items: Vec<Item<'static>> = Vec::new();
         let mut loss = if damaged { lost } else { Loss::Nothing };
-        for segment in self.trailing() {
+        for segment in self.trailing(last) {
             let costs =
                 if segment.fault.is_some() { std::mem::replace(&mut loss, Loss::Nothing) } else { Loss::Nothing };
             items.push(unreadable_item(segment, costs));
         }
         if loss != Loss::Nothing {
             items.push(Item::Finding(Finding::new(Fault::MissingNewest, loss, LossClass::MissingSegment)));
-        } else if !damaged && self.newest_is_missing() {
+        } else if !damaged && self.newest_is_missing(last) {
             items.push(Item::Finding(Finding::new(Fault::MissingNewest, Loss::Nothing, LossClass::MissingSegment)));
         }
         items
     }
 
     /// Whether the writer's record names an active segment that is not here although nothing was numbered in it.
-    fn newest_is_missing(&self) -> bool {
+    fn newest_is_missing(&self, last: Option<&SegmentInfo>) -> bool {
         let Some(state) = &self.state else { return false };
-        let newest = self.segments.last().is_some_and(|segment| segment.header.run_id == state.run_id);
-        let there = self.segments.iter().any(|segment| segment.header.segment_id == state.segment_id);
+        let newest = last.is_some_and(|segment| segment.header.run_id == state.run_id);
+        let there = self.segments.iter().chain(last).any(|segment| segment.header.segment_id == state.segment_id);
         !there && !newest && self.unreadable.is_empty()
     }
 

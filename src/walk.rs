@@ -4,10 +4,12 @@
 //! order, and a [`Finding`] for each stretch that is not, with the numbers that it costs as soon as the next valid frame
 //! tells them.
 
+mod ending;
+
 use std::collections::VecDeque;
 
 use crate::block::BlockReader;
-use crate::control::{DeclaredLoss, DropMarker, LossClass, RetentionMark, RunStart, Seal, SealReason, SyncMark};
+use crate::control::{DeclaredLoss, DropMarker, LossClass, RetentionMark, RunStart, Seal, SyncMark};
 use crate::entry::{Definitions, Entry, EntryHead};
 use crate::error::Result;
 use crate::finding::{Fault, Finding, Loss, Note, NoteKind, SeqRange};
@@ -29,6 +31,18 @@ pub enum Item<'a> {
     Note(Note),
 }
 
+impl Item<'_> {
+    /// The numbers that it is about: an entry's own, or those that a finding or a note accounts for.
+    pub fn seqs(&self) -> Option<SeqRange> {
+        match self {
+            Item::Entry(entry) => Some(SeqRange { first: entry.seq, last: entry.seq }),
+            Item::Finding(Finding { loss: Loss::Seqs(seqs), .. }) => Some(*seqs),
+            Item::Finding(_) => None,
+            Item::Note(note) => note.kind.seqs(),
+        }
+    }
+}
+
 /// What is known of the end of a segment from outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -38,6 +52,9 @@ pub enum Ending {
     Unlinked,
     /// The newest segment; its writer is at work.
     Live,
+    /// The newest segment, which is followed as it grows: what is unclear at its end stays open until
+    /// [`SegmentWalk::extend`] tells more.
+    Growing,
     /// The newest segment; no writer. What its record tells: the last number accepted, and whether it closed the log.
     Newest {
         /// Last number accepted, where a record tells it.
@@ -118,6 +135,8 @@ pub struct SegmentWalk<R> {
     current: (u64, u8, usize),
     queue: VecDeque<Item<'static>>,
     time_last_ns: Option<i64>,
+    /// Where an end starts that was not complete when it was looked at.
+    tail_at: Option<u64>,
     ended: bool,
     summary: SegmentSummary,
 }
@@ -147,6 +166,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             current: (0, 0, 0),
             queue: VecDeque::new(),
             time_last_ns: None,
+            tail_at: None,
             ended: false,
             summary: SegmentSummary {
                 entries: 0,
@@ -174,6 +194,28 @@ impl<R: ReadAt> SegmentWalk<R> {
         self.summary.last_seq = seq.saturating_sub(1);
         self.scan = self.scan.restarted(offset.min(end), seq_min);
         self
+    }
+
+    /// Goes on behind the end: the segment is now `end` bytes long, and `ending` is what is known of its end now. For a walk
+    /// that was made with [`Ending::Growing`], once it has given all it had.
+    pub fn extend(&mut self, end: u64, ending: Ending) {
+        let scan_end = match ending {
+            Ending::Followed(known) => end.min(known.accepted_end.max(HEADER_BYTES as u64)),
+            _ => end,
+        };
+        let offset = self.tail_at.take().unwrap_or(self.scan.offset());
+        self.scan.set_end(scan_end, offset);
+        (self.file_end, self.ending, self.ended) = (end, ending, false);
+    }
+
+    /// How many bytes of the file the walk knows of.
+    pub fn file_end(&self) -> u64 {
+        self.file_end
+    }
+
+    /// Whether the end looked at was not complete, as it is while a write is under way.
+    pub fn has_incomplete_end(&self) -> bool {
+        self.tail_at.is_some()
     }
 
     /// What has been learned so far; whole once the walk has ended.
@@ -228,6 +270,20 @@ impl<R: ReadAt> SegmentWalk<R> {
             }
             Step::Entry => self.definitions.entry(seq, flags, self.scan.payload()).map(Item::Entry),
         }
+    }
+
+    /// Numbers of the item that the last step went to: of an entry its own, of a finding or note those that it is about.
+    pub(crate) fn current_seqs(&self) -> Option<SeqRange> {
+        match self.at {
+            Step::Queued => self.queue.front().and_then(Item::seqs),
+            Step::Row | Step::Entry => Some(SeqRange { first: self.current.0, last: self.current.0 }),
+            Step::End => None,
+        }
+    }
+
+    /// Whether the last step went to an entry.
+    pub(crate) fn is_at_entry(&self) -> bool {
+        matches!(self.at, Step::Row | Step::Entry)
     }
 
     /// Call site of the entry that the last step went to; `None` for text, findings and notes.
@@ -484,7 +540,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             later_frame,
             behind_seal: self.summary.seal.is_some(),
             successor: if matches!(self.ending, Ending::Followed(_)) { Successor::Claims } else { Successor::None },
-            alive: self.ending == Ending::Live,
+            alive: matches!(self.ending, Ending::Live | Ending::Growing),
         };
         let fault = match verdict(&facts) {
             Verdict::Damage(fault) => fault,
@@ -495,117 +551,15 @@ impl<R: ReadAt> SegmentWalk<R> {
                 self.finding(Fault::StrayBytes, hole.offset, hole.len, Loss::Nothing);
                 return;
             }
-            Verdict::InFlight | Verdict::Accounted | Verdict::Whole => return,
+            Verdict::InFlight => {
+                self.tail_at = Some(hole.offset);
+                return;
+            }
+            Verdict::Accounted | Verdict::Whole => return,
         };
         match &mut self.pending {
             Some(pending) => pending.end = end,
             None => self.pending = Some(Pending { offset: hole.offset, end, fault }),
-        }
-    }
-
-    /// All frames that can be read have been read: says what is wrong with the end.
-    fn end(&mut self) -> Result<()> {
-        self.ended = true;
-        match self.ending {
-            Ending::Followed(known) => self.end_followed(&known)?,
-            Ending::Unlinked | Ending::Live => {
-                if self.pending.is_some() {
-                    self.tell_missing(None, None);
-                }
-            }
-            Ending::Newest { upto, closed, power_cut } => self.end_newest(upto, closed, power_cut),
-            Ending::Alone => self.end_alone(),
-        }
-        if self.summary.unknown_frames > 0 {
-            let count = self.summary.unknown_frames;
-            self.note(NoteKind::UnknownFrames { count }, 0, 0);
-        }
-        Ok(())
-    }
-
-    fn end_followed(&mut self, known: &Predecessor) -> Result<()> {
-        let short = self.file_end < known.accepted_end;
-        let missing = SeqRange::new(self.expected.max(1), known.last_seq).filter(|_| self.expected != 0);
-        if short {
-            let offset = self.pending.map_or(self.file_end, |pending| pending.offset);
-            self.pending = Some(Pending { offset, end: known.accepted_end, fault: Fault::ShortSegment });
-        }
-        if self.pending.is_some() || missing.is_some() {
-            self.tell_missing(missing, None);
-        }
-        self.expected = self.expected.max(known.last_seq.saturating_add(1));
-        self.summary.last_seq = self.expected.saturating_sub(1);
-        self.summary.accepted_end = known.accepted_end;
-        if self.file_end > known.accepted_end {
-            self.read_seal(known.accepted_end)?;
-        }
-        Ok(())
-    }
-
-    /// What stands behind the accepted end: a seal, or a torn tail that is accounted for.
-    fn read_seal(&mut self, accepted_end: u64) -> Result<()> {
-        let mut scan = FrameScan::new(self.scan.source(), self.segment_id, accepted_end, self.file_end, 0);
-        let seal = match scan.next_found()? {
-            Some(Found::Frame { header, .. }) if header.kind == FrameKind::Seal as u8 => Seal::decode(scan.payload()),
-            _ => None,
-        };
-        let seal_end = if seal.is_some() { scan.offset() } else { accepted_end };
-        let len = self.file_end - seal_end;
-        if seal.is_some() && len > 0 {
-            self.finding(Fault::StrayBytes, seal_end, len, Loss::Nothing);
-        } else if len > 0 {
-            self.note(NoteKind::AccountedTail, accepted_end, len);
-        }
-        self.summary.seal = seal;
-        Ok(())
-    }
-
-    fn end_newest(&mut self, upto: Option<u64>, closed: bool, power_cut: bool) {
-        let missing = upto.and_then(|upto| SeqRange::new(self.expected.max(1), upto));
-        let last_seq = self.expected.saturating_sub(1);
-        let unknown = if upto.is_some() { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };
-        let loss = missing.map_or(unknown, Loss::Seqs);
-        let (place_offset, place_len) =
-            self.pending.map_or((self.scan.offset(), 0), |pending| (pending.offset, pending.end - pending.offset));
-        let class = if power_cut { LossClass::PowerCut } else { LossClass::TornTail };
-        let rolled = self.summary.seal.as_ref().map(|seal| seal.reason == SealReason::Rolled);
-        let fault = match rolled {
-            Some(true) => Some((Fault::MissingNewest, LossClass::MissingSegment)),
-            Some(false) => missing.map(|_| (Fault::MissingNewest, LossClass::MissingSegment)),
-            None if self.pending.is_some() => self.pending.map(|pending| match pending.fault {
-                Fault::TornTail => (Fault::TornTail, class),
-                fault => (fault, LossClass::Corruption),
-            }),
-            None if missing.is_some() => Some((Fault::ShortSegment, class)),
-            None if closed => Some((Fault::Seal, class)),
-            None if upto.is_none() => Some((Fault::NoEvidence, LossClass::Unknown)),
-            None => None,
-        };
-        self.pending = None;
-        match fault {
-            Some((fault, class)) => {
-                // Behind a seal that names a successor more may be missing than the record tells.
-                let loss = if rolled == Some(true) && missing.is_none() { Loss::UnknownAfter(last_seq) } else { loss };
-                let mut finding = self.make_finding(fault, place_offset, place_len, loss);
-                finding.class = class;
-                self.queue.push_back(Item::Finding(finding));
-            }
-            None if self.summary.seal.is_none() => self.note(NoteKind::EndedWithoutClose, place_offset, 0),
-            None => {}
-        }
-        if let Some(missing) = missing {
-            self.expected = missing.last.saturating_add(1);
-            self.summary.last_seq = missing.last;
-        }
-    }
-
-    fn end_alone(&mut self) {
-        let loss = Loss::UnknownAfter(self.expected.saturating_sub(1));
-        if let Some(pending) = self.pending.take() {
-            let len = pending.end - pending.offset;
-            self.finding(pending.fault, pending.offset, len, loss);
-        } else if self.summary.seal.is_none() {
-            self.finding(Fault::NoEvidence, self.scan.offset(), 0, loss);
         }
     }
 

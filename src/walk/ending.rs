@@ -1,0 +1,119 @@
+//! What a walk says of the end of its segment, by what is known of it from outside.
+
+use crate::control::{LossClass, Seal, SealReason};
+use crate::error::Result;
+use crate::finding::{Fault, Loss, NoteKind, SeqRange};
+use crate::format::FrameKind;
+use crate::scan::{Found, FrameScan};
+use crate::segment::Predecessor;
+use crate::storage::ReadAt;
+use crate::walk::{Ending, Item, Pending, SegmentWalk};
+
+impl<R: ReadAt> SegmentWalk<R> {
+    /// All frames that can be read have been read: says what is wrong with the end.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.ended = true;
+        match self.ending {
+            Ending::Growing => return Ok(()),
+            Ending::Followed(known) => self.end_followed(&known)?,
+            Ending::Unlinked | Ending::Live => {
+                if self.pending.is_some() {
+                    self.tell_missing(None, None);
+                }
+            }
+            Ending::Newest { upto, closed, power_cut } => self.end_newest(upto, closed, power_cut),
+            Ending::Alone => self.end_alone(),
+        }
+        if self.summary.unknown_frames > 0 {
+            let count = self.summary.unknown_frames;
+            self.note(NoteKind::UnknownFrames { count }, 0, 0);
+        }
+        Ok(())
+    }
+
+    fn end_followed(&mut self, known: &Predecessor) -> Result<()> {
+        let short = self.file_end < known.accepted_end;
+        let missing = SeqRange::new(self.expected.max(1), known.last_seq).filter(|_| self.expected != 0);
+        if short {
+            let offset = self.pending.map_or(self.file_end, |pending| pending.offset);
+            self.pending = Some(Pending { offset, end: known.accepted_end, fault: Fault::ShortSegment });
+        }
+        if self.pending.is_some() || missing.is_some() {
+            self.tell_missing(missing, None);
+        }
+        self.expected = self.expected.max(known.last_seq.saturating_add(1));
+        self.summary.last_seq = self.expected.saturating_sub(1);
+        self.summary.accepted_end = known.accepted_end;
+        if self.file_end > known.accepted_end {
+            self.read_seal(known.accepted_end)?;
+        }
+        Ok(())
+    }
+
+    /// What stands behind the accepted end: a seal, or a torn tail that is accounted for.
+    fn read_seal(&mut self, accepted_end: u64) -> Result<()> {
+        let mut scan = FrameScan::new(self.scan.source(), self.segment_id, accepted_end, self.file_end, 0);
+        let seal = match scan.next_found()? {
+            Some(Found::Frame { header, .. }) if header.kind == FrameKind::Seal as u8 => Seal::decode(scan.payload()),
+            _ => None,
+        };
+        let seal_end = if seal.is_some() { scan.offset() } else { accepted_end };
+        let len = self.file_end - seal_end;
+        if seal.is_some() && len > 0 {
+            self.finding(Fault::StrayBytes, seal_end, len, Loss::Nothing);
+        } else if len > 0 {
+            self.note(NoteKind::AccountedTail, accepted_end, len);
+        }
+        self.summary.seal = seal;
+        Ok(())
+    }
+
+    fn end_newest(&mut self, upto: Option<u64>, closed: bool, power_cut: bool) {
+        let missing = upto.and_then(|upto| SeqRange::new(self.expected.max(1), upto));
+        let last_seq = self.expected.saturating_sub(1);
+        let unknown = if upto.is_some() { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };
+        let loss = missing.map_or(unknown, Loss::Seqs);
+        let (place_offset, place_len) =
+            self.pending.map_or((self.scan.offset(), 0), |pending| (pending.offset, pending.end - pending.offset));
+        let class = if power_cut { LossClass::PowerCut } else { LossClass::TornTail };
+        let rolled = self.summary.seal.as_ref().map(|seal| seal.reason == SealReason::Rolled);
+        let fault = match rolled {
+            Some(true) => Some((Fault::MissingNewest, LossClass::MissingSegment)),
+            Some(false) => missing.map(|_| (Fault::MissingNewest, LossClass::MissingSegment)),
+            None if self.pending.is_some() => self.pending.map(|pending| match pending.fault {
+                Fault::TornTail => (Fault::TornTail, class),
+                fault => (fault, LossClass::Corruption),
+            }),
+            None if missing.is_some() => Some((Fault::ShortSegment, class)),
+            None if closed => Some((Fault::Seal, class)),
+            None if upto.is_none() => Some((Fault::NoEvidence, LossClass::Unknown)),
+            None => None,
+        };
+        self.pending = None;
+        match fault {
+            Some((fault, class)) => {
+                // Behind a seal that names a successor more may be missing than the record tells.
+                let loss = if rolled == Some(true) && missing.is_none() { Loss::UnknownAfter(last_seq) } else { loss };
+                let mut finding = self.make_finding(fault, place_offset, place_len, loss);
+                finding.class = class;
+                self.queue.push_back(Item::Finding(finding));
+            }
+            None if self.summary.seal.is_none() => self.note(NoteKind::EndedWithoutClose, place_offset, 0),
+            None => {}
+        }
+        if let Some(missing) = missing {
+            self.expected = missing.last.saturating_add(1);
+            self.summary.last_seq = missing.last;
+        }
+    }
+
+    fn end_alone(&mut self) {
+        let loss = Loss::UnknownAfter(self.expected.saturating_sub(1));
+        if let Some(pending) = self.pending.take() {
+            let len = pending.end - pending.offset;
+            self.finding(pending.fault, pending.offset, len, loss);
+        } else if self.summary.seal.is_none() {
+            self.finding(Fault::NoEvidence, self.scan.offset(), 0, loss);
+        }
+    }
+}
