@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::control::{IndexMark, IndexPoint, Seal};
-use crate::entry::Definitions;
+use crate::entry::{Definitions, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Note, NoteKind, SeqRange};
 use crate::format::{FrameKind, HEADER_BYTES};
@@ -47,6 +47,10 @@ pub struct LogReader {
     definitions_missing: bool,
     times_ns: RangeInclusive<i64>,
     queue: VecDeque<Item<'static>>,
+    /// Whether the last step went to an entry, and not to what the queue held.
+    at_entry: bool,
+    /// What the last step took from the queue.
+    told: Option<Item<'static>>,
     ended: bool,
 }
 
@@ -96,6 +100,8 @@ impl LogReader {
             definitions_missing: false,
             times_ns: i64::MIN..=i64::MAX,
             queue,
+            at_entry: false,
+            told: None,
             ended: false,
         }
     }
@@ -139,13 +145,25 @@ impl LogReader {
     /// Where a segment could not be read. The next call goes on with the segment behind it.
     #[inline]
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>> {
+        self.advance_item()?;
+        Ok(self.item())
+    }
+
+    /// Goes to the next item, which is then [`item`](LogReader::item). Returns false at the end of the log.
+    ///
+    /// # Errors
+    /// As [`next_item`](LogReader::next_item).
+    #[inline]
+    pub fn advance_item(&mut self) -> Result<bool> {
+        (self.at_entry, self.told) = (false, None);
         loop {
             if !self.queue.is_empty() {
-                return Ok(self.queue.pop_front());
+                self.told = self.queue.pop_front();
+                return Ok(true);
             }
             if self.walk.is_none() {
                 if !self.open_next()? {
-                    return Ok(None);
+                    return Ok(false);
                 }
                 continue;
             }
@@ -156,7 +174,32 @@ impl LogReader {
         if self.definitions_missing {
             self.find_definitions();
         }
-        Ok(self.walk.as_mut().and_then(SegmentWalk::item))
+        let Some(walk) = &mut self.walk else { return Ok(false) };
+        self.at_entry = walk.is_at_entry();
+        if !self.at_entry {
+            self.told = match walk.item() {
+                Some(Item::Finding(finding)) => Some(Item::Finding(finding)),
+                Some(Item::Note(note)) => Some(Item::Note(note)),
+                Some(Item::Entry(_)) | None => None,
+            };
+        }
+        Ok(true)
+    }
+
+    /// The item that the last [`advance_item`](LogReader::advance_item) went to. Findings and notes are given once.
+    #[inline]
+    pub fn item(&mut self) -> Option<Item<'_>> {
+        match self.told.take() {
+            Some(told) => Some(told),
+            None => self.entry().map(Item::Entry),
+        }
+    }
+
+    /// The entry that the last [`advance_item`](LogReader::advance_item) went to, as often as it is asked for; `None` if
+    /// that was no entry.
+    #[inline]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        self.walk.as_ref().filter(|_| self.at_entry).and_then(SegmentWalk::entry)
     }
 
     /// One step in the segment that is read. Returns false at its end.

@@ -260,15 +260,30 @@ impl<R: ReadAt> SegmentWalk<R> {
     /// The item that the last [`advance_item`](SegmentWalk::advance_item) went to. Findings and notes are given once.
     #[inline]
     pub fn item(&mut self) -> Option<Item<'_>> {
-        let (seq, flags, at) = self.current;
         match self.at {
             Step::Queued => self.queue.pop_front(),
-            Step::End => None,
+            _ => self.entry().map(Item::Entry),
+        }
+    }
+
+    /// Whether the last [`advance_item`](SegmentWalk::advance_item) went to an entry.
+    #[inline]
+    pub fn is_at_entry(&self) -> bool {
+        matches!(self.at, Step::Row | Step::Entry)
+    }
+
+    /// The entry that the last [`advance_item`](SegmentWalk::advance_item) went to, as often as it is asked for; `None`
+    /// if that was no entry.
+    #[inline]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        let (seq, flags, at) = self.current;
+        match self.at {
+            Step::Queued | Step::End => None,
             Step::Row => {
                 let payload = self.block.row_at(at).map_or(&[][..], |(row, _)| row.payload);
-                self.definitions.entry(seq, flags, payload).map(Item::Entry)
+                self.definitions.entry(seq, flags, payload)
             }
-            Step::Entry => self.definitions.entry(seq, flags, self.scan.payload()).map(Item::Entry),
+            Step::Entry => self.definitions.entry(seq, flags, self.scan.payload()),
         }
     }
 
