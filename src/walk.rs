@@ -296,11 +296,6 @@ impl<R: ReadAt> SegmentWalk<R> {
         }
     }
 
-    /// Whether the last step went to an entry.
-    pub(crate) fn is_at_entry(&self) -> bool {
-        matches!(self.at, Step::Row | Step::Entry)
-    }
-
     /// Call site of the entry that the last step went to; `None` for text, findings and notes.
     pub(crate) fn current_site(&self) -> Option<u32> {
         let payload = match self.at {
