@@ -39,7 +39,7 @@ pub(crate) fn escape_path(path: &Path) -> Cow<'_, str> {
 }
 
 /// True for characters that must not reach a terminal.
-fn is_unsafe(c: char) -> bool {
+pub(crate) fn is_unsafe(c: char) -> bool {
     match c {
         '\t' => false,
         '\0'..='\x1f' | '\x7f'..='\u{9f}' => true,

@@ -9,13 +9,22 @@ mod duration;
 mod escape;
 mod examples;
 mod filter;
+mod json;
+mod logfmt;
+mod logs;
+mod merge;
 mod pages;
+mod print;
 mod progress;
+mod select;
 mod size;
+mod source;
 mod terminal;
 mod time;
 mod timestamp;
+mod told;
 mod values;
+mod view;
 
 use std::process::ExitCode;
 
