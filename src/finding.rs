@@ -158,6 +158,8 @@ pub struct Finding {
     pub loss: Loss,
     /// Class of the loss.
     pub class: LossClass,
+    /// The next number at that place; 0 where the place is not within a segment's frames.
+    pub next_seq: u64,
     /// Time of the last entry before it in its segment, nanoseconds since 1970 UTC.
     pub time_before_ns: Option<i64>,
     /// Time of the next entry behind it in its segment, where one follows at once.
@@ -167,7 +169,7 @@ pub struct Finding {
 impl Finding {
     /// A finding of `fault` that costs `loss`, at no place.
     pub fn new(fault: Fault, loss: Loss, class: LossClass) -> Finding {
-        Finding { fault, place: None, loss, class, time_before_ns: None, time_after_ns: None }
+        Finding { fault, place: None, loss, class, next_seq: 0, time_before_ns: None, time_after_ns: None }
     }
 
     /// The same finding, at a place.

@@ -49,6 +49,8 @@ pub const FLAG_UNFINISHED: u8 = 4;
 pub const SEGMENT_REWRITTEN: u8 = 1;
 /// Segment flag: made by `repair` to stand where a segment is missing; holds only declared losses.
 pub const SEGMENT_PLACEHOLDER: u8 = 2;
+/// Segment flag: the one before it was left after trouble with the disk, and may lack its seal.
+pub const SEGMENT_AFTER_TROUBLE: u8 = 4;
 
 /// How far sequence numbers jump where some may have been seen and then lost.
 pub const VOID_SEQS: u64 = 1 << 32;

@@ -273,7 +273,7 @@ impl LogReader {
     /// The walk through the next segment, or `None` where the index says that nothing in it is wanted.
     fn open_walk(&mut self) -> Result<Option<SegmentWalk<Arc<dyn StorageFile>>>> {
         let everything = self.times_ns == (i64::MIN..=i64::MAX);
-        let walk = self.snapshot.walk(self.at)?;
+        let walk = self.snapshot.walk_behind(self.at, self.last_seq)?;
         if let Some(position) = self.start {
             self.definitions_missing = true;
             return Ok(Some(walk.starting_at(position.offset, position.seq, Definitions::default())));

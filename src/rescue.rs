@@ -12,7 +12,7 @@ use std::io;
 use crate::active::{ActiveSegment, Stretch, seqs_used, whole_frame, write_all};
 use crate::control::{DeclaredLoss, LossClass};
 use crate::error::{Error, Result};
-use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES};
+use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES, SEGMENT_AFTER_TROUBLE};
 use crate::frame::{FrameHeader, push_frame};
 use crate::options::SyncPolicy;
 use crate::segment::{Predecessor, SegmentHeader};
@@ -51,6 +51,7 @@ impl Writer {
     fn replace(&mut self, old: &ActiveSegment, header: SegmentHeader) -> Result<()> {
         self.batch.close_block(self.synced_seq);
         let header = SegmentHeader {
+            flags: SEGMENT_AFTER_TROUBLE,
             first_seq: old.synced_next_seq,
             synced_upto: self.synced_seq,
             predecessor: Some(Predecessor {
@@ -141,7 +142,8 @@ impl Writer {
             last_seq: self.active.last_seq(),
             accepted_end: self.active.end,
         };
-        let header = self.next_header(before, self.active.next_seq)?;
+        let mut header = self.next_header(before, self.active.next_seq)?;
+        header.flags = SEGMENT_AFTER_TROUBLE;
         let next = self.create_segment(header).map_err(|error| self.noted(error))?;
         let from = self.active.header.index;
         let definitions = self.definitions_of(from);

@@ -194,6 +194,7 @@ impl Writer {
         let opened_ns = self.half_created.as_ref().map_or_else(|| (self.options.clock)(), |(_, opened_ns)| *opened_ns);
         let index = self.active.header.index + 1;
         Ok(SegmentHeader {
+            flags: 0,
             segment_id: random_id()?,
             index,
             index_last: index,

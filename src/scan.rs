@@ -174,6 +174,22 @@ impl<R: ReadAt> FrameScan<R> {
         }
     }
 
+    /// The frame at the place where the scan stands, if it is valid; otherwise nothing is searched and the scan stays there.
+    ///
+    /// # Errors
+    /// Only where the file could not be read.
+    pub fn next_at_start(&mut self) -> Result<Option<FrameHeader>> {
+        self.payload = (0, 0);
+        let offset = self.offset;
+        if offset >= self.end {
+            return Ok(None);
+        }
+        let Probe::Valid(header) = self.probe(offset)? else { return Ok(None) };
+        self.payload = (offset + FRAME_HEADER_BYTES as u64, header.payload_len as usize);
+        self.offset = offset + header.frame_bytes();
+        Ok(Some(header))
+    }
+
     /// The first valid frame at or behind `offset`, or the end: where a reader may start that knows only a rough place.
     ///
     /// # Errors

@@ -3,19 +3,21 @@
 //!
 //! A snapshot opens nothing for long and takes no lock, so that it can be taken of a live log.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use crate::control::{LossClass, RunStart};
+use crate::control::{LossClass, RetentionMark, RunEnd, RunStart};
+use crate::entry::Definitions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::finding::{Fault, Finding, Loss, Note, NoteKind, Place, SeqRange};
+use crate::finding::{Fault, Finding, Loss};
 use crate::format::{FrameKind, HEADER_BYTES, HEADER_COPY_BYTES};
 use crate::scan::{Found, FrameScan};
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
 use crate::state::{WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
-use crate::walk::{Ending, Item, SegmentWalk};
+use crate::walk::{Ending, SegmentWalk};
 
 /// A segment that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +30,8 @@ pub struct SegmentInfo {
     pub header: SegmentHeader,
     /// Which copy of the header, 0 or 1, is damaged.
     pub copy_fault: Option<u8>,
-    /// Set where both copies are damaged and the id is known from the next segment; only the id and the index are then right.
+    /// Set where both copies are damaged and the id is known from the next segment; only the id, the index and the first
+    /// number are then right, and that number is 0 where its first frame is damaged too.
     pub rebuilt: Option<HeaderFault>,
     /// The run that starts with this segment.
     pub run_start: Option<RunStart>,
@@ -82,10 +85,20 @@ impl Snapshot {
     /// # Errors
     /// `NotALog` where there are neither segments nor a writer's record; `Io` where the directory can't be read.
     pub fn take(storage: Arc<dyn Storage>) -> Result<Snapshot> {
+        Snapshot::take_as(storage, false)
+    }
+
+    /// As [`take`](Snapshot::take), by who holds the log's lock: nobody else writes it.
+    pub(crate) fn take_locked(storage: Arc<dyn Storage>) -> Result<Snapshot> {
+        Snapshot::take_as(storage, true)
+    }
+
+    fn take_as(storage: Arc<dyn Storage>, is_ours: bool) -> Result<Snapshot> {
         let failed = |error| Error::io("cannot read the log", error).at(storage.path());
+        let pid = || if is_ours { Ok(None) } else { writer_pid(storage.as_ref()).map_err(failed) };
         // The record first: what it tells is then in the segments that are looked at after it.
         let state = read_state(storage.as_ref()).map_err(failed)?;
-        let writer_pid = writer_pid(storage.as_ref()).map_err(failed)?;
+        let writer_pid = pid()?;
         let names = storage.list().map_err(failed)?;
         let names: Vec<(String, SegmentName, bool)> = names
             .into_iter()
@@ -94,11 +107,17 @@ impl Snapshot {
         if names.is_empty() && state.is_none() && writer_pid.is_none() {
             return Err(Error::new(ErrorKind::NotALog, "no logtool log: it holds no segment").at(storage.path()));
         }
-        let mut snapshot = Snapshot::empty(storage, state, writer_pid, false);
+        let mut snapshot = Snapshot::empty(Arc::clone(&storage), state, writer_pid, false);
+        let mut oldest_vanished = false;
         for (name, parsed, is_file) in names {
-            snapshot.add(&name, parsed.index(), is_file)?;
+            let is_there = snapshot.add(&name, parsed.index(), is_file)?;
+            oldest_vanished |= !is_there && snapshot.segments.is_empty();
         }
+        // A writer that has started meanwhile may have been at work on what was looked at.
+        snapshot.writer_pid = snapshot.writer_pid.map_or_else(pid, |pid| Ok(Some(pid)))?;
         snapshot.arrange();
+        snapshot.measure_sealed()?;
+        snapshot.find_retention(oldest_vanished)?;
         Ok(snapshot)
     }
 
@@ -174,6 +193,28 @@ impl Snapshot {
         Ok(SegmentWalk::new(self.open(at)?, &info.name, &info.header, info.bytes, self.ending(at)))
     }
 
+    /// As [`walk`](Snapshot::walk), behind segments that account for numbers up to `last_seq`: what repeats numbers is passed
+    /// over, and a segment whose first number is not known starts behind them.
+    ///
+    /// # Errors
+    /// As [`open`](Snapshot::open).
+    pub fn walk_behind(&self, at: usize, last_seq: Option<u64>) -> Result<SegmentWalk<Arc<dyn StorageFile>>> {
+        let walk = self.walk(at)?;
+        match self.first_expected(at, last_seq) {
+            Some(seq) => Ok(walk.starting_at(HEADER_BYTES as u64, seq, Definitions::default())),
+            None => Ok(walk),
+        }
+    }
+
+    /// The number that segment number `at` must start with, where its header doesn't tell or is wrong about it.
+    pub(crate) fn first_expected(&self, at: usize, last_seq: Option<u64>) -> Option<u64> {
+        let first_seq = self.segments[at].header.first_seq;
+        match last_seq.filter(|_| at > 0 && !self.is_single_file) {
+            Some(last_seq) => (first_seq <= last_seq).then_some(last_seq.saturating_add(1)),
+            None => (first_seq == 0).then_some(self.first_seq_kept),
+        }
+    }
+
     /// What is known of the end of segment number `at`.
     pub fn ending(&self, at: usize) -> Ending {
         self.ending_of(&self.segments[at], self.segments.get(at + 1))
@@ -185,7 +226,11 @@ impl Snapshot {
             return Ending::Alone;
         }
         if let Some(next) = next {
-            let known = next.header.predecessor.filter(|known| known.segment_id == info.header.segment_id);
+            // A writer that found the segment before it missing or unreadable knows its id at most, not its end.
+            let is_blind = next.run_start.is_some_and(|start| start.last_end == RunEnd::Damaged);
+            let known = next.header.predecessor.filter(|known| {
+                known.segment_id == info.header.segment_id && !(is_blind && known.accepted_end <= HEADER_BYTES as u64)
+            });
             return known.map_or(Ending::Unlinked, Ending::Followed);
         }
         if self.is_live() {
@@ -202,147 +247,23 @@ impl Snapshot {
     }
 
     /// Files behind the last segment that can't be read as segments.
-    fn trailing(&self, last: Option<&SegmentInfo>) -> impl Iterator<Item = &UnreadableSegment> {
+    pub(crate) fn trailing(&self, last: Option<&SegmentInfo>) -> impl Iterator<Item = &UnreadableSegment> {
         let last = last.map_or(0, |segment| segment.header.index_last);
         self.unreadable.iter().filter(move |segment| segment.index > last)
     }
 
-    /// What there is to say before segment number `at`, if the one before it accounts for numbers up to `last_seq`.
-    pub fn link(&self, at: usize, last_seq: Option<u64>) -> Vec<Item<'static>> {
-        let before = at.checked_sub(1).and_then(|before| self.segments.get(before));
-        self.link_from(before, &self.segments[at], last_seq)
-    }
-
-    /// What there is to say before `info`, if `before` stands before it and accounts for numbers up to `last_seq`.
-    pub(crate) fn link_from(
-        &self,
-        before: Option<&SegmentInfo>,
-        info: &SegmentInfo,
-        last_seq: Option<u64>,
-    ) -> Vec<Item<'static>> {
-        let mut items = Vec::new();
-        if let Some(copy) = info.copy_fault {
-            let offset = u64::from(copy) * HEADER_COPY_BYTES as u64;
-            items.push(self.finding_at(Fault::HeaderCopy(copy), info, offset, HEADER_COPY_BYTES as u64));
-        }
-        if let Some(fault) = info.rebuilt {
-            items.push(self.finding_at(Fault::SegmentHeader(fault), info, 0, HEADER_BYTES as u64));
-        }
-        if info.header.first_seq == 0 || self.is_single_file {
-            return items;
-        }
-        match (before, last_seq) {
-            (Some(before), Some(last_seq)) => self.link_to_last(before, info, last_seq, &mut items),
-            (None, Some(last_seq)) => {
-                self.between(0, info, last_seq, &mut items);
-            }
-            (_, None) => self.link_to_nothing(info, &mut items),
-        }
-        items
-    }
-
-    /// The first segment of the log that is there.
-    fn link_to_nothing(&self, info: &SegmentInfo, items: &mut Vec<Item<'static>>) {
-        let first_seq = info.header.first_seq;
-        let removed_upto = self.first_seq_kept.min(first_seq) - 1;
-        if let Some(seqs) = SeqRange::new(1, removed_upto) {
-            items.push(Item::Note(Note { kind: NoteKind::Retention { seqs, rule: None }, place: None }));
-        }
-        self.between(0, info, removed_upto, items);
-    }
-
-    fn link_to_last(&self, before: &SegmentInfo, info: &SegmentInfo, last_seq: u64, items: &mut Vec<Item<'static>>) {
-        let linked = info.header.predecessor.is_some_and(|known| known.segment_id == before.header.segment_id);
-        let excused = linked || before.header.is_placeholder() || before.rebuilt.is_some();
-        let gap = self.between(before.header.index_last, info, last_seq, items);
-        if !excused && !gap {
-            let fault = if info.header.log_id == before.header.log_id { Fault::MissingSegment } else { Fault::Foreign };
-            let finding = Finding::new(fault, Loss::Nothing, LossClass::MissingSegment);
-            items.push(Item::Finding(finding.at(&info.name, 0, 0)));
-        }
-    }
-
-    /// Tells what became of the numbers from `last_seq` to the first of `info`, and of unreadable files between. Returns
-    /// whether there is a gap that is a finding.
-    fn between(&self, index_before: u64, info: &SegmentInfo, last_seq: u64, items: &mut Vec<Item<'static>>) -> bool {
-        let mut last_seq = last_seq;
-        let next_seq = info.header.first_seq;
-        let void = info.run_start.filter(|start| start.void_first != 0 && start.void_last.wrapping_add(1) == next_seq);
-        let gap_last = void.map_or(next_seq, |start| start.void_first) - 1;
-        let inside = |segment: &&UnreadableSegment| segment.index > index_before && segment.index < info.header.index;
-        for segment in self.unreadable.iter().filter(inside) {
-            let lost = SeqRange::new(last_seq + 1, gap_last).filter(|_| segment.bytes > 0);
-            last_seq = if lost.is_some() { gap_last } else { last_seq };
-            items.push(unreadable_item(segment, lost.map_or(Loss::Nothing, Loss::Seqs)));
-        }
-        let gap = SeqRange::new(last_seq + 1, gap_last);
-        if let Some(seqs) = gap {
-            let finding = Finding::new(Fault::MissingSegment, Loss::Seqs(seqs), LossClass::MissingSegment);
-            items.push(Item::Finding(finding.at(&info.name, 0, 0)));
-        }
-        if let Some(start) = void
-            && let Some(seqs) = SeqRange::new(start.void_first.max(last_seq + 1), start.void_last)
-        {
-            items.push(Item::Note(Note { kind: NoteKind::Void { seqs }, place: None }));
-        }
-        gap.is_some()
-    }
-
-    /// What there is to say behind the last segment, which accounts for numbers up to `last_seq`.
-    pub fn link_end(&self, last_seq: u64) -> Vec<Item<'static>> {
-        self.link_end_from(self.segments.last(), last_seq)
-    }
-
-    /// What there is to say behind the log's last segment `last`, which accounts for numbers up to `last_seq`.
-    pub(crate) fn link_end_from(&self, last: Option<&SegmentInfo>, last_seq: u64) -> Vec<Item<'static>> {
-        if self.is_single_file || self.is_live() {
-            return Vec::new();
-        }
-        let upto = self.state.map(|state| state.newest_seq);
-        let lost = upto.map_or(Loss::UnknownAfter(last_seq), |upto| {
-            SeqRange::new(last_seq + 1, upto).map_or(Loss::Nothing, Loss::Seqs)
-        });
-        // The last segment's own walk has used the record, unless something unreadable follows.
-        let damaged = last.is_none() || self.trailing(last).any(|segment| segment.fault.is_some());
-        let mut items: Vec<Item<'static>> = Vec::new();
-        let mut loss = if damaged { lost } else { Loss::Nothing };
-        for segment in self.trailing(last) {
-            let costs =
-                if segment.fault.is_some() { std::mem::replace(&mut loss, Loss::Nothing) } else { Loss::Nothing };
-            items.push(unreadable_item(segment, costs));
-        }
-        if loss != Loss::Nothing {
-            items.push(Item::Finding(Finding::new(Fault::MissingNewest, loss, LossClass::MissingSegment)));
-        } else if !damaged && self.newest_is_missing(last) {
-            items.push(Item::Finding(Finding::new(Fault::MissingNewest, Loss::Nothing, LossClass::MissingSegment)));
-        }
-        items
-    }
-
-    /// Whether the writer's record names an active segment that is not here although nothing was numbered in it.
-    fn newest_is_missing(&self, last: Option<&SegmentInfo>) -> bool {
-        let Some(state) = &self.state else { return false };
-        let newest = last.is_some_and(|segment| segment.header.run_id == state.run_id);
-        let there = self.segments.iter().chain(last).any(|segment| segment.header.segment_id == state.segment_id);
-        !there && !newest && self.unreadable.is_empty()
-    }
-
-    fn finding_at(&self, fault: Fault, info: &SegmentInfo, offset: u64, len: u64) -> Item<'static> {
-        Item::Finding(Finding::new(fault, Loss::Nothing, LossClass::Corruption).at(&info.name, offset, len))
-    }
-
-    /// Looks at one file.
-    fn add(&mut self, name: &str, index: u64, is_file: bool) -> Result<()> {
+    /// Looks at one file. Returns false where it is gone.
+    fn add(&mut self, name: &str, index: u64, is_file: bool) -> Result<bool> {
         if !is_file {
             let finding = Finding::new(Fault::NotAFile, Loss::Nothing, LossClass::Unknown);
             self.findings.push(finding.at(name, 0, 0));
-            return Ok(());
+            return Ok(true);
         }
         let path = self.storage.path().join(name);
         let file = match self.storage.open(name) {
             Ok(file) => file,
             // Retention was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_single_file => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_single_file => return Ok(false),
             Err(error) => return Err(Error::io("cannot open", error).at(path)),
         };
         let failed = |error| Error::io("cannot read", error).at(&path);
@@ -363,12 +284,60 @@ impl Snapshot {
                 self.unreadable.push(UnreadableSegment { name: name.to_owned(), bytes, index, fault: Some(fault) });
             }
         }
+        Ok(true)
+    }
+
+    /// While a log is written its segments are sealed after their successors are made: what was measured before may lack
+    /// the seal.
+    fn measure_sealed(&mut self) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        for at in 1..self.segments.len() {
+            let known = self.segments[at].header.predecessor;
+            if known.is_some_and(|known| known.accepted_end == self.segments[at - 1].bytes) {
+                match self.open(at - 1).and_then(|file| file.len().map_err(|error| Error::io("cannot read", error))) {
+                    Ok(bytes) => self.segments[at - 1].bytes = bytes,
+                    // Retention was faster; whoever opens it will see.
+                    Err(_) => continue,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Retention between two rolls is on record only in a mark in the segment that was active: it is looked for where the
+    /// headers do not explain the first number.
+    fn find_retention(&mut self, oldest_vanished: bool) -> Result<()> {
+        let Some(first_seq) = self.segments.first().map(|first| first.header.first_seq) else { return Ok(()) };
+        if first_seq <= self.first_seq_kept {
+            return Ok(());
+        }
+        if oldest_vanished && self.is_live() {
+            // It was listed a moment ago.
+            self.first_seq_kept = first_seq;
+            return Ok(());
+        }
+        let Some(newest) = self.segments.iter().rposition(|segment| !segment.header.is_placeholder()) else {
+            return Ok(());
+        };
+        let Ok(mut scan) = self.scan(newest) else { return Ok(()) };
+        while let Some(found) = scan.next_found()? {
+            if let Found::Frame { header, .. } = found
+                && header.kind == FrameKind::RetentionMark as u8
+                && let Some(mark) = RetentionMark::decode(scan.payload())
+            {
+                self.first_seq_kept = self.first_seq_kept.max(mark.first_seq_kept);
+            }
+        }
         Ok(())
     }
 
     /// Puts the segments in order and sorts out what does not belong.
     fn arrange(&mut self) {
-        self.segments.sort_by_key(|segment| (segment.header.index, segment.header.generation));
+        // Of two copies the longer one comes first, and is kept.
+        let order = |segment: &SegmentInfo| (segment.header.index, segment.header.generation, Reverse(segment.bytes));
+        self.segments.sort_by_key(order);
         self.log_id = self.most_common_log();
         let (log_id, mut seen) = (self.log_id, HashMap::new());
         let mut sorted_out = Vec::new();
@@ -411,13 +380,15 @@ impl Snapshot {
             let unclaimed = known
                 .filter(|(_, known)| self.segments.iter().all(|segment| segment.header.segment_id != known.segment_id));
             let Some((next, known)) = unclaimed else { return true };
+            let opened = self.storage.open(&bad.name).and_then(|file| read_first(&*file, known.segment_id, bad.bytes));
+            let (first_seq, run_start) = opened.unwrap_or_default();
             let header = SegmentHeader {
                 flags: 0,
                 segment_id: known.segment_id,
                 index: bad.index,
                 index_last: bad.index,
                 generation: 0,
-                first_seq: 0,
+                first_seq,
                 synced_upto: 0,
                 first_seq_kept: 1,
                 predecessor: None,
@@ -429,23 +400,12 @@ impl Snapshot {
                 header,
                 copy_fault: None,
                 rebuilt: Some(fault),
-                run_start: None,
+                run_start,
             });
             false
         });
         self.segments.append(&mut rebuilt);
         self.segments.sort_by_key(|segment| (segment.header.index, segment.header.generation));
-    }
-}
-
-fn unreadable_item(segment: &UnreadableSegment, loss: Loss) -> Item<'static> {
-    let place = Place { segment: segment.name.clone(), offset: 0, len: segment.bytes };
-    match segment.fault {
-        None if loss == Loss::Nothing => Item::Note(Note { kind: NoteKind::Unborn, place: Some(place) }),
-        fault => {
-            let fault = fault.unwrap_or(Fault::ShortSegment);
-            Item::Finding(Finding::new(fault, loss, LossClass::Corruption).at(&place.segment, 0, place.len))
-        }
     }
 }
 
@@ -466,16 +426,19 @@ fn read_start(file: &dyn StorageFile, bytes: u64) -> io::Result<Start> {
             return Ok(if begun { Start::Begun } else { Start::Bad(fault) });
         }
     };
-    let mut scan =
-        FrameScan::new(file, header.segment_id, HEADER_BYTES as u64, bytes.min(HEADER_BYTES as u64 + 4096), 0);
-    let first = scan.next_found().map_err(io::Error::other)?;
-    let run_start = match first {
-        Some(Found::Frame { header, .. }) if header.kind == FrameKind::RunStart as u8 => {
-            RunStart::decode(scan.payload())
-        }
-        _ => None,
-    };
+    let (_, run_start) = read_first(file, header.segment_id, bytes)?;
     Ok(Start::Header { header, copy_fault, run_start })
+}
+
+/// Reads the first frame: its number, 0 if it is damaged, and what it holds if it is a run's start.
+fn read_first(file: &dyn StorageFile, segment_id: u64, bytes: u64) -> io::Result<(u64, Option<RunStart>)> {
+    let start = HEADER_BYTES as u64;
+    let mut scan = FrameScan::new(file, segment_id, start, bytes, 0);
+    Ok(match scan.next_at_start().map_err(io::Error::other)? {
+        Some(header) if header.kind == FrameKind::RunStart as u8 => (header.seq, RunStart::decode(scan.payload())),
+        Some(header) => (header.seq, None),
+        None => (0, None),
+    })
 }
 
 fn is_all_zeros(file: &dyn StorageFile, bytes: u64) -> io::Result<bool> {

@@ -93,6 +93,8 @@ pub struct SegmentSummary {
     pub unknown_frames: u64,
     /// Whether the last entry of the segment goes on in the next one.
     pub has_more: bool,
+    /// Whether valid frames stand behind the accepted end that are no seal: they were written anew in the next segment.
+    pub has_frames_behind: bool,
 }
 
 /// What the step under way has found.
@@ -180,6 +182,7 @@ impl<R: ReadAt> SegmentWalk<R> {
                 retention: None,
                 unknown_frames: 0,
                 has_more: false,
+                has_frames_behind: false,
             },
         }
     }
@@ -581,6 +584,7 @@ impl<R: ReadAt> SegmentWalk<R> {
     fn make_finding(&self, fault: Fault, offset: u64, len: u64, loss: Loss) -> Finding {
         let class = if fault == Fault::TornTail { LossClass::TornTail } else { LossClass::Corruption };
         let mut finding = Finding::new(fault, loss, class).at(&self.name, offset, len);
+        finding.next_seq = self.expected;
         finding.time_before_ns = self.time_last_ns;
         finding
     }

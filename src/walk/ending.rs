@@ -53,10 +53,12 @@ impl<R: ReadAt> SegmentWalk<R> {
     /// What stands behind the accepted end: a seal, or a torn tail that is accounted for.
     fn read_seal(&mut self, accepted_end: u64) -> Result<()> {
         let mut scan = FrameScan::new(self.scan.source(), self.segment_id, accepted_end, self.file_end, 0);
-        let seal = match scan.next_found()? {
+        let first = scan.next_found()?;
+        let seal = match &first {
             Some(Found::Frame { header, .. }) if header.kind == FrameKind::Seal as u8 => Seal::decode(scan.payload()),
             _ => None,
         };
+        let is_other_frame = seal.is_none() && matches!(first, Some(Found::Frame { .. }));
         let seal_end = if seal.is_some() { scan.offset() } else { accepted_end };
         let len = self.file_end - seal_end;
         if seal.is_some() && len > 0 {
@@ -64,6 +66,7 @@ impl<R: ReadAt> SegmentWalk<R> {
         } else if len > 0 {
             self.note(NoteKind::AccountedTail, accepted_end, len);
         }
+        self.summary.has_frames_behind = is_other_frame;
         self.summary.seal = seal;
         Ok(())
     }
