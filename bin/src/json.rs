@@ -95,13 +95,18 @@ impl Writer {
         push_place(out, finding.place.as_ref());
         for (name, time) in [("time_before", finding.time_before_ns), ("time_after", finding.time_after_ns)] {
             if let Some(time_ns) = time {
-                push_key(out, name);
-                out.push(b'"');
-                self.stamper.push_ns(time_ns, out);
-                out.push(b'"');
+                self.push_time(out, name, time_ns);
             }
         }
         out.push(b'}');
+    }
+
+    /// Appends a time in UTC: `,"time_before":"2026-11-30T12:00:00.000000000Z"`.
+    pub(crate) fn push_time(&mut self, out: &mut Vec<u8>, name: &str, time_ns: i64) {
+        push_key(out, name);
+        out.push(b'"');
+        self.stamper.push_ns(time_ns, out);
+        out.push(b'"');
     }
 }
 
@@ -234,7 +239,7 @@ fn type_name(value: &Value<'_>) -> &'static str {
     }
 }
 
-fn push_start(out: &mut Vec<u8>, kind: &str, log: Option<&str>) {
+pub(crate) fn push_start(out: &mut Vec<u8>, kind: &str, log: Option<&str>) {
     let _ = write!(out, "{{\"v\":{VERSION},\"type\":\"{kind}\"");
     if let Some(log) = log {
         push_text(out, "log", log);
@@ -242,18 +247,18 @@ fn push_start(out: &mut Vec<u8>, kind: &str, log: Option<&str>) {
 }
 
 /// `,"name":`
-fn push_key(out: &mut Vec<u8>, name: &str) {
+pub(crate) fn push_key(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
 }
 
-fn push_true(out: &mut Vec<u8>, name: &str) {
+pub(crate) fn push_true(out: &mut Vec<u8>, name: &str) {
     push_key(out, name);
     out.extend_from_slice(b"true");
 }
 
-fn push_text(out: &mut Vec<u8>, name: &str, text: &str) {
+pub(crate) fn push_text(out: &mut Vec<u8>, name: &str, text: &str) {
     push_key(out, name);
     push_string(out, text);
 }
@@ -265,20 +270,20 @@ fn push_base64(out: &mut Vec<u8>, name: &str, bytes: &[u8]) {
     out.push(b'"');
 }
 
-fn push_number(out: &mut Vec<u8>, name: &str, number: u64) {
+pub(crate) fn push_number(out: &mut Vec<u8>, name: &str, number: u64) {
     push_key(out, name);
     push_digits(out, number.into());
 }
 
 /// A sequence number; above 2^53 also as a string: `"seq":7`.
-fn push_seq(out: &mut Vec<u8>, name: &str, seq: u64) {
+pub(crate) fn push_seq(out: &mut Vec<u8>, name: &str, seq: u64) {
     push_number(out, name, seq);
     if u128::from(seq) > EXACT_MAX {
         let _ = write!(out, ",\"{name}_string\":\"{seq}\"");
     }
 }
 
-fn push_seqs(out: &mut Vec<u8>, name: &str, seqs: SeqRange) {
+pub(crate) fn push_seqs(out: &mut Vec<u8>, name: &str, seqs: SeqRange) {
     push_key(out, name);
     out.extend_from_slice(b"{\"count\":");
     push_digits(out, seqs.count().into());

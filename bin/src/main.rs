@@ -16,6 +16,8 @@ mod merge;
 mod pages;
 mod print;
 mod progress;
+mod report_json;
+mod report_text;
 mod select;
 mod size;
 mod source;
