@@ -28,6 +28,7 @@ pub mod snapshot;
 pub mod state;
 pub mod storage;
 pub mod storage_os;
+pub mod storage_sim;
 mod sync;
 mod template;
 pub mod value;

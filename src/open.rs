@@ -15,7 +15,6 @@
 //! The index that is left out is where `repair` puts a segment that declares the loss.
 
 use std::fs::DirBuilder;
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +33,7 @@ use crate::segment::{HeaderFault, Predecessor, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, WriterState, encode_pid, read_state, writer_pid};
 use crate::storage::{Storage, StorageFile};
 use crate::storage_os::OsStorage;
+use crate::sync::{UnsyncedSegment, sync_segments};
 use crate::writer::{Start, Writer};
 
 impl Writer {
@@ -74,8 +74,7 @@ impl Writer {
 
         let mut unsynced_older = past.unsynced.clone();
         let mut synced_seq = past.synced_upto;
-        if is_synced && sync_all(&*storage, &unsynced_older).is_ok() {
-            unsynced_older.clear();
+        if is_synced && sync_segments(&*storage, &mut unsynced_older).is_ok() {
             synced_seq = past.last_seq();
         }
         let header = SegmentHeader {
@@ -182,13 +181,6 @@ pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
     Ok(lock)
 }
 
-fn sync_all(storage: &dyn Storage, names: &[String]) -> io::Result<()> {
-    for name in names {
-        storage.open_write(name)?.sync()?;
-    }
-    storage.sync_dir()
-}
-
 /// The newest segment that can be read.
 #[derive(Debug)]
 struct Newest {
@@ -247,7 +239,7 @@ struct Past {
     first_seq_kept: u64,
     synced_upto: u64,
     /// Segments that may hold what is not on stable storage.
-    unsynced: Vec<String>,
+    unsynced: Vec<UnsyncedSegment>,
 }
 
 /// How a run starts.
@@ -294,10 +286,10 @@ impl Past {
                     past.index = past.index.max(*index);
                     let newest = Newest::scan(&*file, header).map_err(|error| error.at(&path))?;
                     past.synced_upto = newest.synced_upto;
-                    past.unsynced.push(name.clone());
+                    past.unsynced.push(UnsyncedSegment::new(name));
                     past.newest = Some(newest);
                 }
-                Ok(_) => past.unsynced.push(name.clone()),
+                Ok(_) => past.unsynced.push(UnsyncedSegment::new(name)),
                 Err(HeaderFault::Version(version)) => {
                     let text = format!(
                         "version {version} of the format is newer than this library knows: use a newer logtool"

@@ -17,6 +17,7 @@ use crate::frame::{FrameHeader, push_frame};
 use crate::options::SyncPolicy;
 use crate::segment::{Predecessor, SegmentHeader};
 use crate::storage::StorageFile;
+use crate::sync::UnsyncedSegment;
 use crate::writer::Writer;
 
 /// Where a segment is written anew before it gets its name.
@@ -133,7 +134,7 @@ impl Writer {
         self.batch.close_block(self.synced_seq);
         self.collect_sync(true);
         if self.options.sync == SyncPolicy::Never {
-            self.unsynced_older.push(self.active.name.clone());
+            self.unsynced_older.push(UnsyncedSegment::new(&self.active.name));
         } else {
             self.sync_flushed()?;
         }

@@ -258,7 +258,7 @@ impl Writer {
                     break;
                 }
             }
-            self.unsynced_older.retain(|older| older != name);
+            self.unsynced_older.retain(|older| older.name != *name);
         }
         self.stats.segments_removed += removed;
         if removed > 0 && self.options.sync != SyncPolicy::Never {

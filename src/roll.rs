@@ -25,6 +25,7 @@ use crate::options::SyncPolicy;
 use crate::retention::RetentionPlan;
 use crate::segment::{Predecessor, SegmentHeader};
 use crate::storage::{Storage, StorageFile};
+use crate::sync::UnsyncedSegment;
 use crate::writer::Writer;
 
 /// How often a seal is tried that fails for another reason than a full disk; then the segment stays unsealed, which costs
@@ -261,7 +262,7 @@ impl Writer {
     /// Gives it back unless it was replaced so.
     fn sync_old(&mut self, old: ActiveSegment) -> Result<Option<ActiveSegment>> {
         if self.options.sync == SyncPolicy::Never {
-            self.unsynced_older.push(old.name.clone());
+            self.unsynced_older.push(UnsyncedSegment::new(&old.name));
             return Ok(Some(old));
         }
         self.stats.syncs += 1;

@@ -22,6 +22,14 @@ pub trait ReadAt {
     /// What the system says.
     fn len(&self) -> io::Result<u64>;
 
+    /// Whether there are no bytes, now.
+    ///
+    /// # Errors
+    /// As [`len`](ReadAt::len).
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+
     /// Reads until `buffer` is full or the end is reached; returns how much.
     ///
     /// # Errors

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use crate::active::write_all;
 use crate::control::SyncMark;
 use crate::error::{Error, Result};
 use crate::format::FrameKind;
 use crate::options::SyncPolicy;
-use crate::storage::StorageFile;
+use crate::storage::{Storage, StorageFile};
 use crate::writer::Writer;
 
 /// A file to be synced, and what is on stable storage once it is.
@@ -87,6 +88,55 @@ impl Syncing {
     }
 }
 
+/// A segment before the active one that was not synced to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct UnsyncedSegment {
+    pub(crate) name: String,
+    /// A sync of it failed: its pages may count as clean, so they are written again before the next sync.
+    pub(crate) is_in_doubt: bool,
+}
+
+impl UnsyncedSegment {
+    pub(crate) fn new(name: &str) -> UnsyncedSegment {
+        UnsyncedSegment { name: name.to_owned(), is_in_doubt: false }
+    }
+}
+
+/// Syncs segments, oldest first, and the directory; takes those off the list that are done.
+pub(crate) fn sync_segments(storage: &dyn Storage, segments: &mut Vec<UnsyncedSegment>) -> Result<()> {
+    while let Some(segment) = segments.first_mut() {
+        let path = storage.path().join(&segment.name);
+        match storage.open_write(&segment.name) {
+            Ok(file) => {
+                let written = if segment.is_in_doubt { write_again(&*file) } else { Ok(()) };
+                if let Err(error) = written.and_then(|()| file.sync()) {
+                    segment.is_in_doubt = true;
+                    return Err(Error::io("cannot sync", error).at(path));
+                }
+            }
+            // Retention has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("cannot open to sync it", error).at(path)),
+        }
+        segments.remove(0);
+    }
+    storage.sync_dir().map_err(|error| Error::io("cannot sync the directory", error).at(storage.path()))
+}
+
+/// Writes the bytes of a file over themselves, so that the next sync brings them to the disk.
+fn write_again(file: &dyn StorageFile) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let len = file.read_full_at(&mut buffer, offset)?;
+        if len == 0 {
+            return Ok(());
+        }
+        write_all(file, &buffer[..len], offset).1.map_or(Ok(()), Err)?;
+        offset += len as u64;
+    }
+}
+
 impl Writer {
     /// Hands everything to the operating system and brings it to stable storage. Returns the last sequence number that is
     /// there: all up to it survive a power cut.
@@ -119,17 +169,11 @@ impl Writer {
         if self.unsynced_older.is_empty() && !self.directory_unsynced {
             return Ok(());
         }
-        let failed = |what: &str, error: io::Error| Error::io(what, error);
-        while let Some(name) = self.unsynced_older.first() {
-            let path = self.storage.path().join(name);
-            match self.storage.open_write(name) {
-                Ok(file) => file.sync().map_err(|error| failed("cannot sync", error).at(path))?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed("cannot open to sync it", error).at(path)),
-            }
-            self.unsynced_older.remove(0);
+        self.stats.syncs += 1;
+        if let Err(error) = sync_segments(&*self.storage, &mut self.unsynced_older) {
+            self.stats.sync_failures += 1;
+            return Err(self.noted(error));
         }
-        self.storage.sync_dir().map_err(|error| failed("cannot sync the directory", error).at(self.storage.path()))?;
         self.directory_unsynced = false;
         Ok(())
     }

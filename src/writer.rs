@@ -20,7 +20,7 @@ use crate::retention::OpenedSegments;
 use crate::roll::Roll;
 use crate::state::{PID_BYTES, WriterState};
 use crate::storage::{Storage, StorageFile};
-use crate::sync::Syncing;
+use crate::sync::{Syncing, UnsyncedSegment};
 use crate::value::Value;
 
 /// A segment is given up for a new one after so many failed writes in a row that were not for lack of space.
@@ -103,7 +103,7 @@ pub struct Writer {
     /// The directory has names that were not synced.
     pub(crate) directory_unsynced: bool,
     /// Older segments that were not synced to their end.
-    pub(crate) unsynced_older: Vec<String>,
+    pub(crate) unsynced_older: Vec<UnsyncedSegment>,
     pub(crate) first_seq_kept: u64,
     pub(crate) opened: OpenedSegments,
     pub(crate) older_bytes: u64,
@@ -130,7 +130,7 @@ pub(crate) struct Start {
     pub(crate) active: ActiveSegment,
     pub(crate) batch: Batch,
     pub(crate) synced_seq: u64,
-    pub(crate) unsynced_older: Vec<String>,
+    pub(crate) unsynced_older: Vec<UnsyncedSegment>,
     pub(crate) first_seq_kept: u64,
     pub(crate) opened: OpenedSegments,
     pub(crate) directory_unsynced: bool,

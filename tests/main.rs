@@ -6,3 +6,4 @@ mod format_document;
 mod harness;
 mod tidy;
 mod writer_basic;
+mod writer_faults;
