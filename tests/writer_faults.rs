@@ -92,15 +92,16 @@ fn segments(sim: &SimStorage) -> Vec<String> {
     names.filter(|name| SegmentName::parse(name).is_some()).collect()
 }
 
-/// Calls that the whole work takes when nothing fails.
-fn calls_of_work(options: &Options) -> u64 {
+/// Calls, and writes among them, that the whole work takes when nothing fails.
+fn calls_of_work(options: &Options) -> (u64, u64) {
     let sim = SimStorage::new();
     let mut given = Given::default();
     let mut writer = Writer::open_on(sim.shared(), options.clone()).unwrap();
     work(&mut writer, &mut given, LINES, 0);
     close(&mut writer, &mut given);
+    let calls = (sim.calls(), sim.calls_of(Call::Write));
     assert!(segments(&sim).len() > 2);
-    sim.calls()
+    calls
 }
 
 /// The state of the disk when the process died at the `n`-th call.
@@ -129,7 +130,7 @@ fn go_on(sim: &SimStorage, options: &Options, given: &mut Given, what: &str) -> 
 #[test]
 fn killed_at_any_call_the_log_has_all_that_was_flushed_and_goes_on_without_a_finding() {
     for options in variants() {
-        for calls in 0..calls_of_work(&options) {
+        for calls in 0..calls_of_work(&options).0 {
             let what = format!("{:?} {:?} killed at call {calls}", options.sync, options.compression);
             let (sim, mut given) = died_at(&options, calls);
             let sim = sim.kill();
@@ -157,7 +158,7 @@ fn killed_at_any_call_the_log_has_all_that_was_flushed_and_goes_on_without_a_fin
 #[test]
 fn after_a_power_cut_at_any_call_what_was_synced_is_there_and_no_number_is_given_twice() {
     for options in variants() {
-        for calls in 0..calls_of_work(&options) {
+        for calls in 0..calls_of_work(&options).0 {
             let (sim, given) = died_at(&options, calls);
             for seed in [0, 1, 2 + 3 * calls, 3 + 3 * calls, 4 + 3 * calls] {
                 let what = format!("{:?} {:?} cut at call {calls} seed {seed}", options.sync, options.compression);
@@ -180,13 +181,17 @@ fn after_a_power_cut_at_any_call_what_was_synced_is_there_and_no_number_is_given
 #[test]
 fn one_failing_call_anywhere_costs_no_line_and_leaves_a_sound_log() {
     for options in variants() {
-        for fault in
-            [Fault::Error(StorageFull), Fault::Error(Other), Fault::Short(3), Fault::ShortThen(40, StorageFull)]
-        {
-            for calls in 0..calls_of_work(&options) {
-                let what = format!("{:?} {:?} {fault:?} at call {calls}", options.sync, options.compression);
+        let (calls, writes) = calls_of_work(&options);
+        for (fault, call, count) in [
+            (Fault::Error(StorageFull), None, calls),
+            (Fault::Error(Other), None, calls),
+            (Fault::Short(3), Some(Call::Write), writes),
+            (Fault::ShortThen(40, StorageFull), Some(Call::Write), writes),
+        ] {
+            for skip in 0..count {
+                let what = format!("{:?} {:?} {fault:?} at call {skip}", options.sync, options.compression);
                 let (sim, mut given) = (SimStorage::new(), Given::default());
-                sim.fail(None, calls, 1, fault);
+                sim.fail(call, skip, 1, fault);
                 let Ok(mut writer) = Writer::open_on(sim.shared(), options.clone()) else {
                     // Refused to open: the next try must work, with nothing left behind.
                     sim.heal();
@@ -210,7 +215,7 @@ fn one_failing_call_anywhere_costs_no_line_and_leaves_a_sound_log() {
 #[test]
 fn a_disk_full_from_any_call_on_leaves_old_segments_alone_makes_at_most_one_file_and_logging_resumes() {
     for options in variants() {
-        for calls in 12..calls_of_work(&options) {
+        for calls in (12..calls_of_work(&options).0).step_by(3) {
             let what = format!("{:?} {:?} full from call {calls} on", options.sync, options.compression);
             let (sim, mut given) = (SimStorage::new(), Given::default());
             let mut writer = Writer::open_on(sim.shared(), options.clone()).unwrap();
