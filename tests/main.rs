@@ -1,9 +1,12 @@
 //! The integration tests of library and command: one binary, a module a subject.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say so and stop")]
 
+mod cat;
 mod cli_basics;
 mod format_document;
 mod harness;
+mod sample;
+mod tail;
 mod tidy;
 mod writer_basic;
 mod writer_faults;

@@ -48,6 +48,8 @@ pub(crate) struct Source {
     /// The step behind the chain, taken already.
     ahead: Option<Step>,
     ended: bool,
+    /// Whether parts are passed over until a line begins.
+    skips_parts: bool,
 }
 
 /// An entry put together of its parts.
@@ -99,8 +101,8 @@ impl Chain {
 impl Source {
     /// Reads `log` through `reader`. Parts of text lines are given one by one unless `joins_text`.
     pub(crate) fn new(number: usize, log: Log, reader: LogReader, joins_text: bool) -> Source {
-        let (chain, at_chain, ahead, ended) = (Chain::default(), false, None, false);
-        Source { number, log, reader, joins_text, chain, at_chain, ahead, ended }
+        let (chain, at_chain, ahead, ended, skips_parts) = (Chain::default(), false, None, false, false);
+        Source { number, log, reader, joins_text, chain, at_chain, ahead, ended, skips_parts }
     }
 
     /// The reader, to look at its snapshot.
@@ -114,10 +116,16 @@ impl Source {
         if self.ended {
             return Step::End;
         }
-        let step = match self.ahead.take() {
+        let mut step = match self.ahead.take() {
             Some(ahead) => ahead,
             None => self.read(),
         };
+        while self.skips_parts && matches!(step, Step::Entry) {
+            self.skips_parts = self.reader.entry().is_some_and(|entry| entry.is_continued());
+            if self.skips_parts {
+                step = self.read();
+            }
+        }
         if matches!(step, Step::Entry) {
             self.join();
         }
@@ -132,6 +140,11 @@ impl Source {
     /// Last sequence number of the entry that the last step went to.
     pub(crate) fn seq_last(&self) -> Option<u64> {
         if self.at_chain { Some(self.chain.seq_last) } else { self.reader.entry().map(|entry| entry.seq) }
+    }
+
+    /// Passes over what continues a line that began before the start.
+    pub(crate) fn skip_parts(&mut self) {
+        self.skips_parts = true;
     }
 
     /// Reads no further.

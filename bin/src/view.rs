@@ -26,6 +26,8 @@ pub(crate) struct View<'ui> {
     message: Message,
     /// Of each log: the number that a part of its last entry would have, and whether that entry was wanted.
     last: Vec<(u64, bool)>,
+    /// Of each log: whether its last line was skipped, and what continues it is too.
+    skips: Vec<bool>,
 }
 
 impl<'ui> View<'ui> {
@@ -40,8 +42,8 @@ impl<'ui> View<'ui> {
         let logs = logs::find(logs, ui)?;
         let names = logs.iter().map(|log| log.name.clone()).collect();
         let printer = Printer::new(form, names, zone.clone(), ui).context("standard output")?;
-        let last = vec![(0, false); logs.len()];
-        Ok(View { ui, zone, logs, selection, printer, message: Message::default(), last })
+        let (last, skips) = (vec![(0, false); logs.len()], vec![false; logs.len()]);
+        Ok(View { ui, zone, logs, selection, printer, message: Message::default(), last, skips })
     }
 
     /// Opens log number `at` at the first entry that can be wanted. Says so where it cannot be read.
@@ -70,21 +72,24 @@ impl<'ui> View<'ui> {
         Source::new(at, self.logs[at].clone(), reader, joins_text)
     }
 
-    /// Prints all entries that are wanted but for the first `skip` of them, to the end.
+    /// Prints all lines that are wanted but for the first `skip` of them, to the end.
     ///
     /// # Errors
     /// What the output says.
-    pub(crate) fn print_all(&mut self, mut merge: Merge, mut skip: u64) -> anyhow::Result<()> {
+    pub(crate) fn print_all(&mut self, merge: &mut Merge, mut skip: u64) -> anyhow::Result<()> {
         loop {
             match merge.step() {
                 Merged::Entry(at) => {
-                    if !self.is_wanted(&mut merge, at) {
+                    if !self.is_wanted(merge, at) {
                         continue;
                     }
                     let source = merge.source(at);
                     let Some(entry) = source.entry() else { continue };
-                    if skip > 0 {
-                        skip -= u64::from(!entry.has_more());
+                    if !entry.is_continued() {
+                        self.skips[source.number] = skip > 0;
+                        skip = skip.saturating_sub(1);
+                    }
+                    if self.skips[source.number] {
                         continue;
                     }
                     self.printer.entry(source.number, &entry, &mut self.message)?;

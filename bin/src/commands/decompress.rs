@@ -1,10 +1,249 @@
-//! `logtool decompress`: gives back what was written.
+//! `logtool decompress`: gives back what was written, byte for byte.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use logtool::render::{Renderer, UtcStamper, push_line_utc};
+use logtool::{Entry, Error, Item, LogReader};
 
 use crate::cli::DecompressArgs;
+use crate::escape::escape_path;
+use crate::logs::{self, Log};
 use crate::terminal::{Status, Ui};
+use crate::time;
+use crate::told::{finding_text, is_told, note_text};
+
+/// Bytes collected before they are written: large writes are what makes it fast, the second-level cache limits them.
+const BATCH_BYTES: usize = 256 << 10;
 
 /// Runs the command.
 pub(crate) fn run(args: &DecompressArgs, ui: &Ui) -> anyhow::Result<Status> {
-    let _ = (args, ui);
-    anyhow::bail!("decompress: this build of logtool does not have the command yet")
+    let logs = logs::find(&args.logs, ui)?;
+    anyhow::ensure!(!args.frames, "decompress: this build of logtool has no --frames yet");
+    let mut text = Text::default();
+    match &args.output {
+        None => {
+            let mut output = ui.stdout()?;
+            write_all(&logs, &mut text, &mut output, ui)?;
+            output.flush()?;
+        }
+        Some(path) => {
+            let mut target = Target::create(path, args.force, &logs)?;
+            let written = write_all(&logs, &mut text, &mut target, ui);
+            written.and_then(|()| target.finish()).with_context(|| escape_path(path).into_owned())?;
+        }
+    }
+    Ok(Status::Sound)
+}
+
+/// Writes everything that can be read of all logs, one after another. What is wrong is told as it is found.
+fn write_all(logs: &[Log], text: &mut Text, output: &mut impl Write, ui: &Ui) -> anyhow::Result<()> {
+    let zone = time::zone(false, ui);
+    for log in logs {
+        let mut reader = match LogReader::open(&log.path) {
+            Ok(reader) => reader,
+            Err(error) => {
+                ui.failed(&error.into());
+                continue;
+            }
+        };
+        loop {
+            match reader.next_item() {
+                Ok(Some(Item::Entry(entry))) => {
+                    text.push(&entry);
+                    if text.buffer.len() >= BATCH_BYTES {
+                        text.write_to(output)?;
+                    }
+                }
+                Ok(Some(Item::Finding(finding))) => {
+                    ui.finding(&log.path, &finding_text(&finding, &zone));
+                }
+                Ok(Some(Item::Note(note))) if is_told(&note) => ui.note(&log.path, &note_text(&note)),
+                Ok(Some(Item::Note(_))) => {}
+                Ok(None) => break,
+                Err(error) => ui.failed(&error.into()),
+            }
+        }
+        text.end_log();
+    }
+    text.write_to(output)?;
+    Ok(())
+}
+
+/// Entries as the text that was written.
+#[derive(Default)]
+struct Text {
+    buffer: Vec<u8>,
+    renderer: Renderer,
+    stamper: UtcStamper,
+    message: String,
+    /// Parts of a structured entry whose rest is still to come, and the number of the next part.
+    parts: Parts,
+    /// The next number of a line that was cut and goes on there; 0 if none is.
+    cut_goes_on_at: u64,
+}
+
+/// A structured entry that was cut.
+#[derive(Default)]
+struct Parts {
+    body: Vec<u8>,
+    next_seq: u64,
+}
+
+/// Longest structured entry that is put together; of a longer one the arguments at its end are not shown.
+const STRUCTURED_BYTES_MAX: usize = 8 << 20;
+
+impl Text {
+    #[inline]
+    fn push(&mut self, entry: &Entry<'_>) {
+        if self.cut_goes_on_at != 0 {
+            self.end_cut(entry);
+        }
+        if entry.head.site != 0 {
+            self.push_structured(entry);
+            return;
+        }
+        self.buffer.extend_from_slice(entry.body);
+        if entry.ends_line() {
+            self.buffer.push(b'\n');
+        } else if entry.has_more() {
+            self.cut_goes_on_at = entry.seq + 1;
+        }
+    }
+
+    /// A line that was cut goes on, or is ended where its rest is missing, so that it does not run into the next one.
+    #[cold]
+    fn end_cut(&mut self, entry: &Entry<'_>) {
+        if entry.seq != self.cut_goes_on_at || !entry.is_continued() {
+            self.buffer.push(b'\n');
+        }
+        self.cut_goes_on_at = 0;
+    }
+
+    fn push_structured(&mut self, entry: &Entry<'_>) {
+        let goes_on = entry.is_continued() && entry.seq == self.parts.next_seq;
+        if !goes_on {
+            self.parts.body.clear();
+        }
+        if !entry.has_more() && !goes_on {
+            push_line_utc(&mut self.renderer, &mut self.stamper, entry, &mut self.message, &mut self.buffer);
+            self.buffer.push(b'\n');
+            return;
+        }
+        if self.parts.body.len() + entry.body.len() <= STRUCTURED_BYTES_MAX {
+            self.parts.body.extend_from_slice(entry.body);
+        }
+        self.parts.next_seq = entry.seq + 1;
+        if !entry.has_more() {
+            let whole = Entry { body: &self.parts.body, ..entry.clone() };
+            push_line_utc(&mut self.renderer, &mut self.stamper, &whole, &mut self.message, &mut self.buffer);
+            self.buffer.push(b'\n');
+        }
+    }
+
+    fn end_log(&mut self) {
+        if self.cut_goes_on_at != 0 {
+            self.buffer.push(b'\n');
+        }
+        (self.cut_goes_on_at, self.parts.next_seq) = (0, 0);
+    }
+
+    fn write_to(&mut self, output: &mut impl Write) -> io::Result<()> {
+        let result = output.write_all(&self.buffer);
+        self.buffer.clear();
+        result
+    }
+}
+
+/// A file that appears under its name once it is whole.
+struct Target {
+    file: File,
+    path: PathBuf,
+    /// Where it is written.
+    beside: PathBuf,
+    is_finished: bool,
+}
+
+impl Target {
+    /// Begins the file at `path`, which must exist only if `force`, and be no part of what is read.
+    fn create(path: &Path, force: bool, logs: &[Log]) -> anyhow::Result<Target> {
+        let shown = escape_path(path);
+        let name = path.file_name().with_context(|| format!("{shown}: names no file; give -o the name of a file"))?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        refuse_input(path, dir, logs)?;
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => anyhow::bail!("{shown}: is a directory; give -o the name of a file"),
+            Ok(found) if !found.is_file() => anyhow::bail!("{shown}: is no regular file; write to it with >{shown}"),
+            Ok(_) if !force => anyhow::bail!("{shown}: exists; replace it with -f, or give another name"),
+            _ => {}
+        }
+        let mut beside_name = std::ffi::OsString::from(".");
+        beside_name.push(name);
+        beside_name.push(format!(".{}.part", std::process::id()));
+        let beside = dir.join(beside_name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&beside);
+        let file = file.map_err(|error| Error::io("cannot create", error).at(&beside))?;
+        Ok(Target { file, path: path.to_owned(), beside, is_finished: false })
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        if let Ok(found) = fs::metadata(&self.path) {
+            // What it replaces had its permissions for a reason.
+            self.file.set_permissions(found.permissions())?;
+        }
+        self.file.sync_all()?;
+        fs::rename(&self.beside, &self.path)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // It is ours alone; if it cannot be removed its name tells what it is.
+            let _ = fs::remove_file(&self.beside);
+        }
+    }
+}
+
+/// Refuses an output that is a file which is read, or lies in a log that is read.
+fn refuse_input(path: &Path, dir: &Path, logs: &[Log]) -> anyhow::Result<()> {
+    let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let (output, mut above) = (id(path), fs::canonicalize(dir).ok());
+    for log in logs {
+        let mut inputs = vec![log.path.clone()];
+        if let Ok(entries) = fs::read_dir(&log.path) {
+            inputs.extend(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())));
+        }
+        let is_input = |input: &PathBuf| output.is_some() && id(input) == output;
+        anyhow::ensure!(
+            !inputs.iter().any(is_input),
+            "{}: is part of what is read; give -o another name",
+            escape_path(path)
+        );
+    }
+    while let Some(dir) = above {
+        let is_log = |log: &Log| log.path.is_dir() && id(&log.path) == id(&dir);
+        anyhow::ensure!(
+            !logs.iter().any(is_log),
+            "{}: lies in a log that is read; give -o a name outside of it",
+            escape_path(path)
+        );
+        above = dir.parent().map(Path::to_owned);
+    }
+    Ok(())
 }
