@@ -233,6 +233,14 @@ impl SegmentName {
             SegmentName::Rewritten { first, .. } => *first,
         }
     }
+
+    /// The last index that the segment stands for.
+    pub fn index_last(&self) -> u64 {
+        match self {
+            SegmentName::Original { index, .. } => *index,
+            SegmentName::Rewritten { last, .. } => *last,
+        }
+    }
 }
 
 /// At least eight digits, so that names sort.

@@ -146,7 +146,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    fn empty(
+    pub(crate) fn empty(
         storage: Arc<dyn Storage>,
         state: Option<WriterState>,
         writer_pid: Option<u32>,
@@ -253,7 +253,7 @@ impl Snapshot {
     }
 
     /// Looks at one file. Returns false where it is gone.
-    fn add(&mut self, name: &str, index: u64, is_file: bool) -> Result<bool> {
+    pub(crate) fn add(&mut self, name: &str, index: u64, is_file: bool) -> Result<bool> {
         if !is_file {
             let finding = Finding::new(Fault::NotAFile, Loss::Nothing, LossClass::Unknown);
             self.findings.push(finding.at(name, 0, 0));
@@ -339,6 +339,11 @@ impl Snapshot {
         let order = |segment: &SegmentInfo| (segment.header.index, segment.header.generation, Reverse(segment.bytes));
         self.segments.sort_by_key(order);
         self.log_id = self.most_common_log();
+        self.sort_out();
+    }
+
+    /// Keeps what belongs to the log, once each.
+    pub(crate) fn sort_out(&mut self) {
         let (log_id, mut seen) = (self.log_id, HashMap::new());
         let mut sorted_out = Vec::new();
         self.segments.retain(|segment| {
@@ -355,8 +360,8 @@ impl Snapshot {
         });
         self.findings.append(&mut sorted_out);
         self.rebuild_headers();
-        self.first_seq_kept =
-            self.segments.iter().map(|segment| segment.header.first_seq_kept).max().unwrap_or(1).max(1);
+        let kept = self.segments.iter().map(|segment| segment.header.first_seq_kept).max();
+        self.first_seq_kept = self.first_seq_kept.max(kept.unwrap_or(1));
     }
 
     fn most_common_log(&self) -> u64 {

@@ -119,6 +119,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What the system says.
     fn list(&self) -> io::Result<Vec<StorageEntry>>;
 
+    /// All names in the directory, in no order, without a look at each file.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.list()?.into_iter().map(|entry| entry.name).collect())
+    }
+
     /// All names in `quarantine/`, sorted; none if there is no such folder.
     ///
     /// # Errors

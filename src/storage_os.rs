@@ -132,6 +132,14 @@ impl Storage for OsStorage {
         list(&self.dir)
     }
 
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.dir)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
     fn list_quarantine(&self) -> io::Result<Vec<StorageEntry>> {
         match list(&self.dir.join("quarantine")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

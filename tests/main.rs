@@ -3,6 +3,7 @@
 
 mod cat;
 mod cli_basics;
+mod follow;
 mod format_document;
 mod harness;
 mod sample;
