@@ -261,7 +261,7 @@ _logtool() {
             return 0
             ;;
         logtool__subcmd__tour)
-            opts="-h --color --help"
+            opts="-h --child --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -144,4 +144,5 @@ complete -c logtool -n "__fish_logtool_using_subcommand stat" -s h -l help -d 'P
 complete -c logtool -n "__fish_logtool_using_subcommand tour" -l color -d 'When to use colour: auto, always, never' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'In any case'
 never\t'In no case'"
+complete -c logtool -n "__fish_logtool_using_subcommand tour" -l child -d 'Be the child process that writes and is killed'
 complete -c logtool -n "__fish_logtool_using_subcommand tour" -s h -l help -d 'Print help (see more with \'--help\')'

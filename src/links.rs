@@ -132,9 +132,10 @@ impl Snapshot {
             return Vec::new();
         }
         let upto = self.state.map(|state| state.newest_seq);
-        let lost = upto.map_or(Loss::UnknownAfter(last_seq), |upto| {
-            SeqRange::new(last_seq + 1, upto).map_or(Loss::Nothing, Loss::Seqs)
-        });
+        // Without a record and without anything that could have been a segment, nothing was ever accepted.
+        let nothing = self.segments.is_empty() && self.unreadable.is_empty();
+        let unknown = if nothing { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };
+        let lost = upto.map_or(unknown, |upto| SeqRange::new(last_seq + 1, upto).map_or(Loss::Nothing, Loss::Seqs));
         // The last segment's own walk has used the record, unless something unreadable follows.
         let damaged = last.is_none() || self.trailing(last).any(|segment| segment.fault.is_some());
         let mut items: Vec<Item<'static>> = Vec::new();
@@ -157,7 +158,8 @@ impl Snapshot {
         let Some(state) = &self.state else { return false };
         let newest = last.is_some_and(|segment| segment.header.run_id == state.run_id);
         let there = self.segments.iter().chain(last).any(|segment| segment.header.segment_id == state.segment_id);
-        !there && !newest && self.unreadable.is_empty()
+        // Id 0: the record of a run that had not made its first segment yet.
+        state.segment_id != 0 && !there && !newest && self.unreadable.is_empty()
     }
 
     fn finding_at(&self, fault: Fault, info: &SegmentInfo, offset: u64, len: u64) -> Item<'static> {

@@ -30,7 +30,7 @@ use crate::retention::{Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, Retentio
 use crate::roll::{create_segment, random_id};
 use crate::scan::{Found, FrameScan};
 use crate::segment::{HeaderFault, Predecessor, SegmentHeader, SegmentName};
-use crate::state::{LOCK_NAME, WriterState, encode_pid, read_state, writer_pid};
+use crate::state::{LOCK_NAME, PID_BYTES, WriterState, encode_pid, read_state, writer_pid};
 use crate::storage::{Storage, StorageFile};
 use crate::storage_os::OsStorage;
 use crate::sync::{UnsyncedSegment, sync_segments};
@@ -103,6 +103,21 @@ impl Writer {
             last_end: next.last_end,
             has_rings: false,
         };
+        if past.state.is_none() {
+            // So that a kill before the first flush leaves evidence that nothing was accepted.
+            let begun = WriterState {
+                log_id: header.log_id,
+                run_id: header.run_id,
+                boot_id: header.boot_id,
+                newest_seq: next.seq - 1,
+                segment_id: 0,
+                upto: 0,
+                is_closed: false,
+            };
+            let path = storage.path().join(LOCK_NAME);
+            let (_, error) = crate::active::write_all(&*lock, begun.encode().as_bytes(), PID_BYTES as u64);
+            error.map_or(Ok(()), |error| Err(Error::io("cannot write", error).at(path)))?;
+        }
         let active = create_segment(&*storage, header, options.index_stride_bytes, is_synced, false)
             .map_err(|failed| failed.error)?;
         let zstd_failed = |error| Error::io("cannot set up compression", error).at(storage.path());
@@ -343,16 +358,19 @@ impl Past {
         let own =
             Predecessor { segment_id: newest.header.segment_id, last_seq: found, accepted_end: newest.accepted_end };
         let is_closed = newest.seal.as_ref().is_some_and(|seal| seal.reason != SealReason::Rolled)
-            || self.state.as_ref().is_some_and(|state| state.is_closed);
+            || self.state.as_ref().is_some_and(|state| state.is_closed && state.run_id == newest.header.run_id);
         let is_other_boot = newest.header.boot_id != boot_id && !is_closed;
         let successor_id = newest.seal.as_ref().map_or(0, |seal| seal.successor_id);
         let other_recorded = self.state.as_ref().filter(|state| state.segment_id != own.segment_id && recorded > found);
         let is_segment_missing = self.has_unreadable || successor_id != 0 || other_recorded.is_some();
-        if !is_segment_missing && is_other_boot {
+        // Without a record nothing tells whether an unsealed end is the end: later numbers may have been seen.
+        let is_unknown = self.state.is_none() && newest.seal.is_none();
+        if !is_segment_missing && (is_other_boot || is_unknown) {
             let first = found + 1;
             let seq = found.max(recorded) + 1 + VOID_SEQS;
             let void = Some((first, seq - 1));
-            return Next { seq, index: self.index + 1, predecessor: Some(own), void, last_end: RunEnd::OtherBoot };
+            let last_end = if is_unknown { RunEnd::Damaged } else { RunEnd::OtherBoot };
+            return Next { seq, index: self.index + 1, predecessor: Some(own), void, last_end };
         }
         if !is_segment_missing && recorded <= found {
             let last_end = if newest.seal.is_some() { RunEnd::Closed } else { RunEnd::Killed };

@@ -15,7 +15,7 @@ use crate::finding::{Fault, Finding, Loss};
 use crate::format::{FrameKind, HEADER_BYTES, HEADER_COPY_BYTES};
 use crate::scan::{Found, FrameScan};
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
-use crate::state::{WriterState, read_state, writer_pid};
+use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
 
@@ -83,7 +83,7 @@ impl Snapshot {
     /// Takes a snapshot of the log in `storage`.
     ///
     /// # Errors
-    /// `NotALog` where there are neither segments nor a writer's record; `Io` where the directory can't be read.
+    /// `NotALog` where there are neither segments nor `writer.lock`; `Io` where the directory can't be read.
     pub fn take(storage: Arc<dyn Storage>) -> Result<Snapshot> {
         Snapshot::take_as(storage, false)
     }
@@ -100,11 +100,13 @@ impl Snapshot {
         let state = read_state(storage.as_ref()).map_err(failed)?;
         let writer_pid = pid()?;
         let names = storage.list().map_err(failed)?;
+        // A log that was killed before its first segment was made has its lock and nothing else.
+        let is_begun = names.iter().any(|entry| entry.name == LOCK_NAME);
         let names: Vec<(String, SegmentName, bool)> = names
             .into_iter()
             .filter_map(|entry| SegmentName::parse(&entry.name).map(|name| (entry.name, name, entry.is_file)))
             .collect();
-        if names.is_empty() && state.is_none() && writer_pid.is_none() {
+        if names.is_empty() && !is_begun {
             return Err(Error::new(ErrorKind::NotALog, "no logtool log: it holds no segment").at(storage.path()));
         }
         let mut snapshot = Snapshot::empty(Arc::clone(&storage), state, writer_pid, false);
@@ -241,7 +243,11 @@ impl Snapshot {
         }
         let power_cut = info.header.boot_id != self.storage.boot_id();
         match &self.state {
-            Some(state) => Ending::Newest { upto: Some(state.newest_seq), closed: state.is_closed, power_cut },
+            Some(state) => {
+                // A run that was killed before its first record leaves that of the run before.
+                let closed = state.is_closed && state.run_id == info.header.run_id;
+                Ending::Newest { upto: Some(state.newest_seq), closed, power_cut }
+            }
             None => Ending::Newest { upto: None, closed: false, power_cut },
         }
     }

@@ -269,6 +269,10 @@ pub(crate) struct TourArgs {
     /// Directory to work in, made if it does not exist; by default a temporary one that is removed at the end
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
+
+    /// Be the child process that writes and is killed
+    #[arg(long, hide = true, requires = "dir")]
+    pub(crate) child: bool,
 }
 
 /// The logs to read.
@@ -331,7 +335,7 @@ mod tests {
             panic!("not write");
         };
         assert_eq!(args.roll_bytes, ByteSize(64 << 10));
-        assert_eq!(args.keep_free, Some(FreeSpace::Percent(10.0)));
+        assert_eq!(args.keep_free, Some(FreeSpace::Percent(10)));
         assert_eq!(args.compress, Compression::Zstd { level: 3 });
         assert_eq!(args.sync, SyncPolicy::Batch);
         assert_eq!(args.mode, FileMode(0o640));

@@ -10,6 +10,7 @@ mod escape;
 mod examples;
 mod filter;
 mod json;
+mod lines;
 mod logfmt;
 mod logs;
 mod merge;

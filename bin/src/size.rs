@@ -57,12 +57,12 @@ fn unit_bytes(unit: &str) -> Option<u64> {
 }
 
 /// How much room retention leaves on the file system: bytes, or a share of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreeSpace {
     /// At least so many bytes.
     Bytes(u64),
-    /// At least this part of the file system, in percent, above 0 and below 100.
-    Percent(f64),
+    /// At least this part of the file system, in percent, 1 to 99.
+    Percent(u8),
 }
 
 impl FromStr for FreeSpace {
@@ -72,10 +72,9 @@ impl FromStr for FreeSpace {
         let Some(number) = text.strip_suffix('%') else {
             return Ok(Self::Bytes(text.parse::<ByteSize>()?.0));
         };
-        match number.trim().parse::<f64>() {
-            Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(Self::Percent(percent)),
-            Ok(_) => Err("a share must be above 0% and below 100%".to_string()),
-            Err(_) => Err("no number before the %".to_string()),
+        match number.trim().parse::<u8>() {
+            Ok(percent) if (1..100).contains(&percent) => Ok(Self::Percent(percent)),
+            _ => Err("a share is a whole number from 1% to 99%".to_string()),
         }
     }
 }
@@ -158,9 +157,8 @@ mod tests {
     #[test]
     fn free_space_is_a_size_or_a_share() {
         assert_eq!("5G".parse(), Ok(FreeSpace::Bytes(5 << 30)));
-        assert_eq!("10%".parse(), Ok(FreeSpace::Percent(10.0)));
-        assert_eq!("2.5%".parse(), Ok(FreeSpace::Percent(2.5)));
-        for text in ["0%", "100%", "-1%", "%", "NaN%", "5G%"] {
+        assert_eq!("10%".parse(), Ok(FreeSpace::Percent(10)));
+        for text in ["0%", "100%", "2.5%", "-1%", "%", "NaN%", "5G%"] {
             assert!(text.parse::<FreeSpace>().is_err(), "{text:?} passed");
         }
     }

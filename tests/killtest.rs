@@ -1,0 +1,296 @@
+//! kill -9 against `logtool write`: every line that it echoed is in the log, once and whole.
+//!
+//! A child runs `logtool write --tee`; it is fed numbered lines and killed at a random moment, then started again on the
+//! same log. What `--tee` echoed is the truth, since a line is echoed only after it was accepted; what the pipe still held
+//! dies with the pipe. After each kill the log is read as it lies there; now and then it is repaired before it goes on, and
+//! each log is closed in the end and must verify as sound.
+//!
+//! `cargo test --release --test killtest -- --kills 2000 --seed 1`
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say so and stop")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
+use logtool::{Fault, Item, LogReader, Loss};
+
+/// Kills of the short run that is part of plain `cargo test`.
+const KILLS_SHORT: u64 = 120;
+
+/// Kills that one log goes through before it is closed and judged as a whole.
+const KILLS_PER_LOG: u64 = 20;
+
+/// Most lines that a child is fed before it is killed.
+const LINES_MAX: u64 = 3000;
+
+/// The ways in which the log is written.
+const VARIANTS: &[&[&str]] = &[
+    &[],
+    &["--compress", "zstd"],
+    &["--roll-bytes", "32KiB"],
+    &["--compress", "zstd:3", "--roll-bytes", "16KiB"],
+    &["--roll-bytes", "16KiB", "--keep-segments", "4"],
+    &["--compress", "zstd", "--roll-bytes", "8KiB", "--keep-bytes", "64KiB"],
+    &["--sync", "batch", "--roll-bytes", "64KiB"],
+];
+
+/// The same numbers for the same seed: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// What a run has counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    kills: u64,
+    returned: u64,
+    missing: u64,
+    repeated: u64,
+    torn: u64,
+    gaps: u64,
+    unsound: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.kills += other.kills;
+        self.returned += other.returned;
+        self.missing += other.missing;
+        self.repeated += other.repeated;
+        self.torn += other.torn;
+        self.gaps += other.gaps;
+        self.unsound += other.unsound;
+    }
+
+    fn is_good(&self) -> bool {
+        self.missing + self.repeated + self.torn + self.gaps + self.unsound == 0
+    }
+}
+
+/// Line number `number`: its length depends on the number, and its end tells whether it is whole.
+fn line(number: u64) -> String {
+    let filler = Random(number).below(200) as usize;
+    format!("{number:010} {} end-{number:010}", "abcdefghij".repeat(filler / 10 + 1))
+}
+
+/// The number of a line, if it is whole.
+fn number_of(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number = text.get(..10)?.parse().ok()?;
+    (line(number) == text).then_some(number)
+}
+
+/// One log on its way through its kills.
+struct Log {
+    dir: PathBuf,
+    options: &'static [&'static str],
+    next_number: u64,
+    echoed: BTreeSet<u64>,
+    counts: Counts,
+}
+
+impl Log {
+    fn child(&self) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_logtool"));
+        command.args(["write", "--tee"]).args(self.options).arg(&self.dir);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    /// Starts a child, feeds it, kills it after a random time, and notes what it echoed.
+    fn kill_one(&mut self, random: &mut Random) {
+        let mut child = self.child();
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        // Short times hit the opening and recovery, long ones writing and rolls.
+        let wait = Duration::from_micros(match random.below(4) {
+            0 => random.below(3_000),
+            1 => random.below(8_000),
+            _ => 2_000 + random.below(15_000),
+        });
+        let (first, lines_at_once) = (self.next_number, 1 + random.below(60));
+        let echoed = std::thread::scope(|scope| {
+            let feeder = scope.spawn(move || {
+                for number in first..first + LINES_MAX {
+                    let mut text = line(number);
+                    text.push('\n');
+                    if stdin.write_all(text.as_bytes()).is_err() {
+                        return number + 1;
+                    }
+                    if number % lines_at_once == 0 {
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
+                }
+                // The pipe stays open until the kill.
+                std::thread::sleep(Duration::from_millis(40));
+                first + LINES_MAX
+            });
+            let reader = scope.spawn(move || {
+                let mut echoed = Vec::new();
+                stdout.read_to_end(&mut echoed).unwrap();
+                echoed
+            });
+            std::thread::sleep(wait);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            self.next_number = feeder.join().unwrap();
+            reader.join().unwrap()
+        });
+        let whole = echoed.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        for text in echoed[..whole].split(|&byte| byte == b'\n').filter(|text| !text.is_empty()) {
+            let number = number_of(text).expect("the echo is what was fed");
+            self.echoed.insert(number);
+            self.counts.returned += 1;
+        }
+        self.counts.kills += 1;
+    }
+
+    /// Reads the log and compares it with what was echoed.
+    fn check(&mut self) {
+        let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+        if !logtool::is_log_dir(&self.dir) {
+            // Killed before the log was made.
+            assert!(self.echoed.is_empty(), "lines were echoed and there is no log");
+            return;
+        }
+        let mut reader = match LogReader::open(&self.dir) {
+            Ok(reader) => reader,
+            Err(error) => panic!("{error}"),
+        };
+        let mut last_number = None;
+        while let Some(item) = reader.next_item().unwrap() {
+            match item {
+                Item::Entry(entry) => {
+                    let whole = entry.flags & (FLAG_MORE | FLAG_CONTINUED | FLAG_UNFINISHED) == 0;
+                    match number_of(entry.body).filter(|_| whole) {
+                        Some(number) => {
+                            *found.entry(number).or_default() += 1;
+                            self.counts.torn += u64::from(last_number >= Some(number));
+                            last_number = Some(number);
+                        }
+                        None => self.counts.torn += 1,
+                    }
+                }
+                // What a kill in the middle of a write leaves: nothing of it was accepted.
+                Item::Finding(finding) if finding.fault == Fault::TornTail && finding.loss == Loss::Nothing => {}
+                Item::Finding(finding) => {
+                    eprintln!("{}: {finding:?}", self.dir.display());
+                    self.counts.gaps += 1;
+                }
+                Item::Note(_) => {}
+            }
+        }
+        self.counts.repeated += found.values().filter(|&&times| times > 1).count() as u64;
+        // Retention removes whole segments from the front, and only where it is asked to.
+        let retains = self.options.iter().any(|option| option.starts_with("--keep"));
+        let first = if retains { found.keys().next().copied().unwrap_or(u64::MAX) } else { 0 };
+        let missing: Vec<u64> =
+            self.echoed.range(first..).filter(|number| !found.contains_key(number)).copied().collect();
+        if let Some(number) = missing.first() {
+            eprintln!("{}: {} lines missing, the first is {number}", self.dir.display(), missing.len());
+        }
+        self.counts.missing += missing.len() as u64;
+        if retains {
+            assert!(found.is_empty() == self.echoed.is_empty() || !found.is_empty(), "retention left nothing");
+            self.echoed = self.echoed.split_off(&first);
+        }
+    }
+
+    /// Runs another command on the log; it must find nothing wrong.
+    fn must_succeed(&mut self, command: &str) {
+        let output = Command::new(env!("CARGO_BIN_EXE_logtool")).arg(command).arg(&self.dir).output().unwrap();
+        if !output.status.success() {
+            eprintln!(
+                "{command} {}: {}\n{}",
+                self.dir.display(),
+                output.status,
+                String::from_utf8_lossy(&output.stdout)
+            );
+            eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+            self.counts.unsound += 1;
+        }
+    }
+
+    /// Opens the log once more, closes it, and judges it as a whole.
+    fn close(&mut self) {
+        let mut child = self.child();
+        drop(child.stdin.take());
+        self.counts.unsound += u64::from(!child.wait_with_output().unwrap().status.success());
+        self.check();
+        self.must_succeed("verify");
+    }
+}
+
+/// `kills` kills, log after log, in directories below `base`.
+fn run(base: &Path, kills: u64, seed: u64) -> Counts {
+    let (mut random, mut total) = (Random(seed), Counts::default());
+    let mut number = 0;
+    while total.kills < kills && total.is_good() {
+        let options = VARIANTS[(number + seed as usize) % VARIANTS.len()];
+        let dir = base.join(format!("log-{seed}-{number}"));
+        let mut log = Log { dir, options, next_number: 1, echoed: BTreeSet::new(), counts: Counts::default() };
+        for _ in 0..KILLS_PER_LOG.min(kills - total.kills) {
+            log.kill_one(&mut random);
+            log.check();
+        }
+        log.close();
+        total.add(log.counts);
+        if log.counts.is_good() {
+            std::fs::remove_dir_all(&log.dir).unwrap();
+        } else {
+            eprintln!("{:?} of options {options:?}", log.counts);
+        }
+        number += 1;
+    }
+    total
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str| {
+        let at = args.iter().position(|arg| arg == name)?;
+        args.get(at + 1)?.parse::<u64>().ok()
+    };
+    // `cargo test NAME` hands its filter to this program too.
+    let filter = args.first().filter(|arg| !arg.starts_with('-'));
+    if filter.is_some_and(|filter| !"killtest".contains(filter.as_str())) || args.iter().any(|arg| arg == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    let (kills, seed) = (value("--kills").unwrap_or(KILLS_SHORT), value("--seed").unwrap_or(1));
+    let started = Instant::now();
+    let base = tempfile::Builder::new().prefix("logtool-killtest-").tempdir().unwrap();
+    // Two at a time: one feeds and checks while the other's child runs.
+    let halves = [(kills.div_ceil(2), seed * 2), (kills / 2, seed * 2 + 1)];
+    let mut total = Counts::default();
+    std::thread::scope(|scope| {
+        let runs = halves.map(|(kills, seed)| {
+            scope.spawn({
+                let base = base.path();
+                move || run(base, kills, seed)
+            })
+        });
+        runs.into_iter().for_each(|run| total.add(run.join().unwrap()));
+    });
+    let Counts { kills, returned, missing, repeated, torn, gaps, unsound } = total;
+    println!("kills={kills} returned={returned} missing={missing} repeated={repeated} torn={torn} gaps={gaps}");
+    if !total.is_good() || returned == 0 {
+        println!("failed: unsound={unsound}; the logs are kept in {}", base.keep().display());
+        return ExitCode::FAILURE;
+    }
+    println!("in {:.1} s, seed {seed}", started.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
