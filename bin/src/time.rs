@@ -1,5 +1,6 @@
 //! Points in time as given on the command line: RFC 3339, dates, times of day, `10m ago`, `yesterday`.
 
+use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::Context;
@@ -135,13 +136,23 @@ pub(crate) fn zone(utc: bool, ui: &Ui) -> TimeZone {
     if utc {
         return TimeZone::UTC;
     }
-    TimeZone::try_system().unwrap_or_else(|_| {
+    let zone = if names_no_file() { None } else { TimeZone::try_system().ok() };
+    zone.unwrap_or_else(|| {
         if let Some(name) = std::env::var_os("TZ") {
             let name = crate::escape::escape(name.as_encoded_bytes()).into_owned();
             ui.message(&format!("TZ={name} is no time zone known here; times are in UTC"));
         }
         TimeZone::UTC
     })
+}
+
+/// Whether TZ is the path of something that is no file of a sensible size: a device would be read for ever.
+fn names_no_file() -> bool {
+    const ZONE_BYTES_MAX: u64 = 1 << 20;
+    let Ok(name) = std::env::var("TZ") else { return false };
+    let path = Path::new(name.trim_start_matches(':'));
+    let is_file = || std::fs::metadata(path).is_ok_and(|zone| zone.is_file() && zone.len() <= ZONE_BYTES_MAX);
+    path.is_absolute() && !is_file()
 }
 
 #[cfg(test)]
