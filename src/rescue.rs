@@ -63,7 +63,7 @@ impl Writer {
             ..header
         };
         let path = self.storage.path().join(RESCUE_NAME);
-        let definitions = self.definitions_of(old.header.index);
+        let definitions = self.sites.of_segment(old.header.index);
         let made = self.rescue(old, header, &definitions).inspect_err(|_| {
             let _ = self.storage.remove(RESCUE_NAME);
         });
@@ -71,8 +71,8 @@ impl Writer {
             made.map_err(|error| self.noted(Error::io("cannot write the unsynced entries anew", error).at(path)))?;
         self.directory_unsynced |= self.storage.sync_dir().is_err();
         let to = next.header.index;
-        self.definitions_moved(&[old.header.index, self.active.header.index], to);
-        let definitions = self.definitions_of(to);
+        self.sites.moved(&[old.header.index, self.active.header.index], to);
+        let definitions = self.sites.of_segment(to);
         self.batch.move_to(&next, &definitions);
         self.synced_seq = next.last_seq();
         self.stats.segments_rescued += 1;
@@ -147,9 +147,9 @@ impl Writer {
         header.flags = SEGMENT_AFTER_TROUBLE;
         let next = self.create_segment(header).map_err(|error| self.noted(error))?;
         let from = self.active.header.index;
-        let definitions = self.definitions_of(from);
+        let definitions = self.sites.of_segment(from);
         if self.batch.framed_bytes() > 0 {
-            self.definitions_moved(&[from], next.header.index);
+            self.sites.moved(&[from], next.header.index);
         }
         self.batch.move_to(&next, &definitions);
         self.stats.segments_rescued += 1;

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use crate::control::{RetentionMark, RetentionRule};
+use crate::control::{RetentionMark, RetentionRule, Seal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameKind;
 use crate::options::{KeepFree, Retention, SyncPolicy};
+use crate::scan::{Found, FrameScan};
 use crate::segment::{SegmentHeader, SegmentName};
 use crate::storage::{Space, Storage, StorageFile};
 use crate::writer::Writer;
@@ -24,8 +25,46 @@ pub const MAINTENANCE_LOCK_NAME: &str = "maintenance.lock";
 pub(crate) struct SegmentFile {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// First sequence number, and when it was opened; `None` if the header cannot be read.
-    pub(crate) opened: Option<(u64, i64)>,
+    /// `None` if the header cannot be read.
+    pub(crate) opened: Option<OpenedSegment>,
+}
+
+/// What is known of a segment from its header, and from its seal if it had one when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenedSegment {
+    pub(crate) first_seq: u64,
+    /// When it was opened, nanoseconds since 1970 UTC.
+    pub(crate) opened_ns: i64,
+    /// The latest time of an entry.
+    pub(crate) newest_ns: Option<i64>,
+}
+
+impl OpenedSegment {
+    pub(crate) fn of(header: &SegmentHeader) -> OpenedSegment {
+        OpenedSegment { first_seq: header.first_seq, opened_ns: header.opened_ns, newest_ns: None }
+    }
+
+    /// Reads header and seal; `None` if there is no header.
+    fn read(file: &dyn StorageFile) -> Option<OpenedSegment> {
+        let header = SegmentHeader::read(file).ok()?.ok()?;
+        let mut opened = OpenedSegment::of(&header);
+        let len = file.len().ok()?;
+        let mut footer = [0u8; 16];
+        let read = file.read_full_at(&mut footer, len.saturating_sub(16)).ok()?;
+        let offset = Seal::offset_in_footer(&footer).filter(|&offset| read == footer.len() && offset < len);
+        if let Some(offset) = offset {
+            let mut scan = FrameScan::new(file, header.segment_id, offset, len, 0);
+            if let Ok(Some(Found::Frame { .. })) = scan.next_found() {
+                opened.newest_ns = Seal::decode(scan.payload()).map(|seal| seal.time_max_ns);
+            }
+        }
+        Some(opened)
+    }
+
+    /// A time at which everything in it had been logged, but for what the next segment's opening tells.
+    fn ended_ns(&self) -> Option<i64> {
+        self.newest_ns.map(|newest_ns| newest_ns.max(self.opened_ns))
+    }
 }
 
 /// What is to be removed.
@@ -52,8 +91,8 @@ pub(crate) struct Holdings {
     pub(crate) space: Option<Space>,
 }
 
-/// First sequence number and opening time of segments, by file name, so that each header is read once.
-pub(crate) type OpenedSegments = HashMap<String, (u64, i64)>;
+/// Segments by file name, so that each is looked into once.
+pub(crate) type OpenedSegments = HashMap<String, OpenedSegment>;
 
 impl Holdings {
     /// What lies in the directory.
@@ -70,9 +109,9 @@ impl Holdings {
         for file in &mut files {
             if !opened.contains_key(&file.name)
                 && let Ok(segment) = storage.open(&file.name)
-                && let Ok(Ok(header)) = SegmentHeader::read(&*segment)
+                && let Some(known) = OpenedSegment::read(&*segment)
             {
-                opened.insert(file.name.clone(), (header.first_seq, header.opened_ns));
+                opened.insert(file.name.clone(), known);
             }
             file.opened = opened.get(&file.name).copied();
         }
@@ -112,9 +151,13 @@ impl RetentionPlan {
         let by_age = rules.keep_age.map_or(0, |age| {
             let limit = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
             // Everything in a segment was logged before the next one was opened.
-            let ended_ns = |count: usize| match files.get(count + 1) {
-                Some(file) => file.opened.map_or(i64::MAX, |(_, opened_ns)| opened_ns),
-                None => now_ns,
+            let ended_ns = |count: usize| {
+                let next_opened = match files.get(count + 1) {
+                    Some(file) => file.opened.map_or(i64::MAX, |opened| opened.opened_ns),
+                    None => now_ns,
+                };
+                let ended = files.get(count).and_then(|file| file.opened).and_then(|opened| opened.ended_ns());
+                next_opened.min(ended.unwrap_or(i64::MAX))
             };
             count_until(&|count, _| ended_ns(count) > limit)
         });
@@ -139,7 +182,7 @@ impl RetentionPlan {
     pub(crate) fn oldest(holdings: &Holdings, count: usize, rule: RetentionRule) -> Option<RetentionPlan> {
         let (gone, kept) = holdings.files.split_at_checked(count).filter(|(gone, _)| !gone.is_empty())?;
         let first_seq_kept = match kept.first() {
-            Some(file) => file.opened.map(|(first_seq, _)| first_seq),
+            Some(file) => file.opened.map(|opened| opened.first_seq),
             None => holdings.next.map(|(first_seq, _)| first_seq),
         };
         Some(RetentionPlan { names: gone.iter().map(|file| file.name.clone()).collect(), rule, first_seq_kept })
@@ -285,11 +328,10 @@ impl Writer {
     /// Whether time or free space may call for retention; cheap enough to ask each second.
     pub(crate) fn may_need_retention(&self, now_ns: i64) -> bool {
         let Retention { keep_age, keep_free, .. } = self.options.retention;
-        let oldest_ended =
-            self.opened.values().map(|(_, opened_ns)| *opened_ns).filter(|&ns| ns < self.active.header.opened_ns);
         let aged = keep_age.is_some_and(|age| {
             let limit = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
-            oldest_ended.min().is_some_and(|opened_ns| opened_ns <= limit)
+            let older = self.opened.iter().filter(|(name, _)| **name != self.active.name);
+            older.map(|(_, opened)| opened.opened_ns).min().is_some_and(|opened_ns| opened_ns <= limit)
         });
         aged || keep_free.is_some()
     }

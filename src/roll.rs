@@ -22,7 +22,7 @@ use crate::control::SealReason;
 use crate::error::{Error, ErrorKind, Result, is_no_space};
 use crate::format::HEADER_BYTES;
 use crate::options::SyncPolicy;
-use crate::retention::RetentionPlan;
+use crate::retention::{OpenedSegment, RetentionPlan};
 use crate::segment::{Predecessor, SegmentHeader};
 use crate::storage::{Storage, StorageFile};
 use crate::sync::UnsyncedSegment;
@@ -186,7 +186,7 @@ impl Writer {
     pub(crate) fn switch_to(&mut self, next: ActiveSegment) -> ActiveSegment {
         self.stats.segments_created += 1;
         self.marked_seq = next.header.synced_upto;
-        self.opened.insert(next.name.clone(), (next.header.first_seq, next.header.opened_ns));
+        self.opened.insert(next.name.clone(), OpenedSegment::of(&next.header));
         std::mem::replace(&mut self.active, next)
     }
 

@@ -11,75 +11,22 @@ use std::sync::Arc;
 use crate::active::ActiveSegment;
 use crate::batch::Batch;
 use crate::control::{DropMarker, DropReason, SealReason};
-use crate::entry::{CallSite, EntryHead, encode_thread};
+use crate::entry::{CallSite, EntryHead};
 use crate::error::{Error, ErrorKind, Result, is_no_space};
 use crate::format::{ENTRY_BODY_BYTES_MAX, ENTRY_HEAD_BYTES, FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED, FrameKind};
 use crate::frame::frame_bytes;
 use crate::options::{Options, SyncPolicy};
 use crate::retention::OpenedSegments;
 use crate::roll::Roll;
+use crate::sites::Sites;
 use crate::state::{PID_BYTES, WriterState};
+use crate::stats::WriterStats;
 use crate::storage::{Storage, StorageFile};
 use crate::sync::{Syncing, UnsyncedSegment};
 use crate::value::Value;
 
 /// A segment is given up for a new one after so many failed writes in a row that were not for lack of space.
 const WRITE_FAILURES_MAX: u32 = 3;
-
-/// What a writer has done and what troubled it, since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WriterStats {
-    /// Entries (parts of long ones count each) handed to the operating system.
-    pub entries: u64,
-    /// Bytes of frames handed to the operating system.
-    pub bytes_written: u64,
-    /// Writes of batches, failed ones included.
-    pub writes: u64,
-    /// Syncs, failed ones included.
-    pub syncs: u64,
-    /// Segments begun, the first one included.
-    pub segments_created: u64,
-    /// Segments that retention removed.
-    pub segments_removed: u64,
-    /// Entries given up by [`discard_pending`](Writer::discard_pending) and [`drop_entries`](Writer::drop_entries).
-    pub entries_dropped: u64,
-    /// Last sequence number given.
-    pub last_seq: u64,
-    /// Last sequence number handed to the operating system.
-    pub flushed_seq: u64,
-    /// Last sequence number known to be on stable storage, with all before it.
-    pub synced_seq: u64,
-    /// Bytes that wait to be written.
-    pub pending_bytes: usize,
-    /// Writes of batches that failed.
-    pub write_failures: u64,
-    /// Syncs that failed.
-    pub sync_failures: u64,
-    /// Segments whose unsynced end was written anew into another one, after a failed sync or failing writes.
-    pub segments_rescued: u64,
-    /// Rolls that failed in one of their steps, each try counted.
-    pub roll_failures: u64,
-    /// Removals by retention that failed.
-    pub retention_failures: u64,
-    /// Writes of the record in `writer.lock` that failed.
-    pub state_failures: u64,
-    /// What the failure before said; it stays.
-    pub last_failure: Option<String>,
-}
-
-/// A call site, and the last segment that has its definition.
-#[derive(Debug)]
-struct Site {
-    definition: Arc<CallSite>,
-    defined_in: u64,
-}
-
-/// A thread's name, and the last segment that has it.
-#[derive(Debug)]
-struct Thread {
-    name: String,
-    defined_in: u64,
-}
 
 /// The one writer of a log.
 #[derive(Debug)]
@@ -100,6 +47,8 @@ pub struct Writer {
     pub(crate) is_poisoned: bool,
     /// The same of the segment before, while the active one has nothing yet.
     pub(crate) poisoned_older: Option<ActiveSegment>,
+    /// The active segment's file is no longer in the directory.
+    pub(crate) is_homeless: bool,
     /// The directory has names that were not synced.
     pub(crate) directory_unsynced: bool,
     /// Older segments that were not synced to their end.
@@ -112,9 +61,7 @@ pub struct Writer {
     pub(crate) stats: WriterStats,
     pub(crate) is_closed: bool,
     pub(crate) write_failures_in_row: u32,
-    sites: Vec<Site>,
-    site_ids: HashMap<Arc<CallSite>, u32>,
-    threads: HashMap<u32, Thread>,
+    pub(crate) sites: Sites,
     /// The last tseq given to each thread that leaves it to the writer.
     tseqs: HashMap<u32, u64>,
     line_tseq: u64,
@@ -152,6 +99,7 @@ impl Writer {
             marked_seq: start.synced_seq,
             is_poisoned: false,
             poisoned_older: None,
+            is_homeless: false,
             directory_unsynced: start.directory_unsynced,
             unsynced_older: start.unsynced_older,
             first_seq_kept: start.first_seq_kept,
@@ -161,9 +109,7 @@ impl Writer {
             stats: WriterStats { segments_created: 1, ..WriterStats::default() },
             is_closed: false,
             write_failures_in_row: 0,
-            sites: Vec::new(),
-            site_ids: HashMap::new(),
-            threads: HashMap::new(),
+            sites: Sites::default(),
             tseqs: HashMap::new(),
             line_tseq: 0,
             scratch: Vec::new(),
@@ -206,7 +152,7 @@ impl Writer {
     /// # Errors
     /// As [`entry`](Writer::entry).
     pub fn entry_encoded(&mut self, head: &EntryHead, flags: u8, body: &[u8]) -> Result<u64> {
-        if head.site as usize > self.sites.len() {
+        if head.site != 0 && self.sites.get(head.site).is_none() {
             let text = format!("call site {} was not defined: call define first", head.site);
             return Err(Error::new(ErrorKind::Invalid, text));
         }
@@ -216,7 +162,7 @@ impl Writer {
         if own {
             head.tseq = self.tseqs.get(&head.tid).map_or(1, |last| last + 1);
         }
-        self.push_definitions(head.site, head.tid);
+        self.sites.push_missing(head.site, head.tid, self.active.header.index, &mut self.batch);
         let (seq, parts) = self.push_parts(head, flags, body);
         if own {
             self.tseqs.insert(head.tid, head.tseq + parts - 1);
@@ -227,19 +173,12 @@ impl Writer {
 
     /// The id of a call site, for [`EntryHead::site`]; the same definition has the same id.
     pub fn define(&mut self, site: &CallSite) -> u32 {
-        if let Some(&id) = self.site_ids.get(site) {
-            return id;
-        }
-        let definition = Arc::new(site.clone());
-        self.sites.push(Site { definition: Arc::clone(&definition), defined_in: 0 });
-        let id = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
-        self.site_ids.insert(definition, id);
-        id
+        self.sites.define(site)
     }
 
     /// Names the thread `tid` of this run.
     pub fn name_thread(&mut self, tid: u32, name: &str) {
-        self.threads.insert(tid, Thread { name: name.to_owned(), defined_in: 0 });
+        self.sites.name_thread(tid, name);
     }
 
     /// Counts `marker.count` entries as refused by the caller's policy: they use up sequence numbers, and the log says so.
@@ -314,6 +253,7 @@ impl Writer {
     /// What the system says. What was not written is kept and tried again at the next call.
     pub fn flush(&mut self) -> Result<u64> {
         self.check_open()?;
+        self.come_home()?;
         self.collect_sync(false);
         self.heal()?;
         self.roll_blocked = false;
@@ -343,6 +283,8 @@ impl Writer {
     /// What the system says; all of it is tried again at the next call.
     pub fn tick(&mut self, now_ns: i64) -> Result<()> {
         self.check_open()?;
+        self.look_for_home();
+        self.come_home()?;
         self.collect_sync(false);
         self.heal()?;
         self.roll_blocked = false;
@@ -428,10 +370,7 @@ impl Writer {
 
     #[inline]
     fn push_part(&mut self, head: &EntryHead, flags: u8, body: &[u8]) -> u64 {
-        let site = match head.site {
-            0 => None,
-            id => self.sites.get(id as usize - 1).map(|site| &*site.definition),
-        };
+        let site = self.sites.get(head.site);
         self.batch.push_entry(head, flags, body, site, self.options.block_bytes, self.synced_seq)
     }
 
@@ -447,58 +386,12 @@ impl Writer {
             // The entry is taken as a whole: what cannot be written now waits, however much it is.
             if number > 1 && self.batch.pending_bytes() >= self.options.batch_bytes {
                 let _ = self.write_pending();
-                self.push_definitions(head.site, head.tid);
+                self.sites.push_missing(head.site, head.tid, self.active.header.index, &mut self.batch);
             }
             seq = self.push_part(&head, part_flags, part);
             head.tseq += 1;
         }
         (seq, count)
-    }
-
-    /// Puts the definitions that an entry needs before it, where this segment does not have them yet.
-    fn push_definitions(&mut self, site: u32, tid: u32) {
-        let index = self.active.header.index;
-        if site > 0
-            && let Some(entry) = self.sites.get_mut(site as usize - 1)
-            && entry.defined_in != index
-        {
-            entry.defined_in = index;
-            let mut payload = Vec::new();
-            entry.definition.encode(site, &mut payload);
-            self.batch.push_control(FrameKind::CallSite, &payload);
-        }
-        if !self.threads.is_empty()
-            && let Some(thread) = self.threads.get_mut(&tid)
-            && thread.defined_in != index
-        {
-            thread.defined_in = index;
-            let mut payload = Vec::new();
-            encode_thread(tid, &thread.name, &mut payload);
-            self.batch.push_control(FrameKind::Thread, &payload);
-        }
-    }
-
-    /// The definitions that the segment with this index has: kind and payload.
-    pub(crate) fn definitions_of(&self, index: u64) -> Vec<(FrameKind, Vec<u8>)> {
-        let mut frames = Vec::new();
-        for (site, id) in self.sites.iter().zip(1u32..).filter(|(site, _)| site.defined_in == index) {
-            let mut payload = Vec::new();
-            site.definition.encode(id, &mut payload);
-            frames.push((FrameKind::CallSite, payload));
-        }
-        for (&tid, thread) in self.threads.iter().filter(|(_, thread)| thread.defined_in == index) {
-            let mut payload = Vec::new();
-            encode_thread(tid, &thread.name, &mut payload);
-            frames.push((FrameKind::Thread, payload));
-        }
-        frames
-    }
-
-    /// Takes note that the segment `to` has the definitions of the segments `from`.
-    pub(crate) fn definitions_moved(&mut self, from: &[u64], to: u64) {
-        let sites = self.sites.iter_mut().map(|site| &mut site.defined_in);
-        let threads = self.threads.values_mut().map(|thread| &mut thread.defined_in);
-        sites.chain(threads).filter(|index| from.contains(index)).for_each(|index| *index = to);
     }
 
     #[inline]

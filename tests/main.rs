@@ -11,3 +11,5 @@ mod tail;
 mod tidy;
 mod writer_basic;
 mod writer_faults;
+mod writer_open;
+mod writer_retention;

@@ -1,0 +1,103 @@
+//! The call sites and thread names that a run has given, and which segment has them already.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::entry::{CallSite, encode_thread};
+use crate::format::FrameKind;
+
+/// A call site, and the index of the last segment that has its definition.
+#[derive(Debug)]
+struct Site {
+    definition: Arc<CallSite>,
+    defined_in: u64,
+}
+
+/// A thread's name, and the index of the last segment that has it.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    defined_in: u64,
+}
+
+/// What entries refer to. Ids count from 1 on.
+#[derive(Debug, Default)]
+pub(crate) struct Sites {
+    sites: Vec<Site>,
+    ids: HashMap<Arc<CallSite>, u32>,
+    threads: HashMap<u32, Thread>,
+}
+
+impl Sites {
+    /// The id of a call site; the same definition has the same id.
+    pub(crate) fn define(&mut self, site: &CallSite) -> u32 {
+        if let Some(&id) = self.ids.get(site) {
+            return id;
+        }
+        let definition = Arc::new(site.clone());
+        self.sites.push(Site { definition: Arc::clone(&definition), defined_in: 0 });
+        let id = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
+        self.ids.insert(definition, id);
+        id
+    }
+
+    /// Names a thread, anew where it has a name.
+    pub(crate) fn name_thread(&mut self, tid: u32, name: &str) {
+        self.threads.insert(tid, Thread { name: name.to_owned(), defined_in: 0 });
+    }
+
+    /// The call site with this id; none for 0.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&CallSite> {
+        let number = (id as usize).checked_sub(1)?;
+        self.sites.get(number).map(|site| &*site.definition)
+    }
+
+    /// Puts the definitions that an entry needs before it, where the segment `index` does not have them yet.
+    pub(crate) fn push_missing(&mut self, id: u32, tid: u32, index: u64, batch: &mut Batch) {
+        if id > 0
+            && let Some(site) = self.sites.get_mut(id as usize - 1)
+            && site.defined_in != index
+        {
+            site.defined_in = index;
+            batch.push_control(FrameKind::CallSite, &site_payload(id, &site.definition));
+        }
+        if !self.threads.is_empty()
+            && let Some(thread) = self.threads.get_mut(&tid)
+            && thread.defined_in != index
+        {
+            thread.defined_in = index;
+            batch.push_control(FrameKind::Thread, &thread_payload(tid, &thread.name));
+        }
+    }
+
+    /// The definitions that the segment `index` has: kind and payload.
+    pub(crate) fn of_segment(&self, index: u64) -> Vec<(FrameKind, Vec<u8>)> {
+        let sites = self.sites.iter().zip(1u32..).filter(|(site, _)| site.defined_in == index);
+        let threads = self.threads.iter().filter(|(_, thread)| thread.defined_in == index);
+        sites
+            .map(|(site, id)| (FrameKind::CallSite, site_payload(id, &site.definition)))
+            .chain(threads.map(|(&tid, thread)| (FrameKind::Thread, thread_payload(tid, &thread.name))))
+            .collect()
+    }
+
+    /// Takes note that the segment `to` has the definitions of the segments `from`.
+    pub(crate) fn moved(&mut self, from: &[u64], to: u64) {
+        let sites = self.sites.iter_mut().map(|site| &mut site.defined_in);
+        let threads = self.threads.values_mut().map(|thread| &mut thread.defined_in);
+        sites.chain(threads).filter(|index| from.contains(index)).for_each(|index| *index = to);
+    }
+}
+
+fn site_payload(id: u32, site: &CallSite) -> Vec<u8> {
+    let mut payload = Vec::new();
+    site.encode(id, &mut payload);
+    payload
+}
+
+fn thread_payload(tid: u32, name: &str) -> Vec<u8> {
+    let mut payload = Vec::new();
+    encode_thread(tid, name, &mut payload);
+    payload
+}

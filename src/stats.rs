@@ -1,0 +1,42 @@
+//! What a writer tells of itself.
+
+/// What a writer has done and what troubled it, since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriterStats {
+    /// Entries (parts of long ones count each) handed to the operating system.
+    pub entries: u64,
+    /// Bytes of frames handed to the operating system.
+    pub bytes_written: u64,
+    /// Writes of batches, failed ones included.
+    pub writes: u64,
+    /// Syncs, failed ones included.
+    pub syncs: u64,
+    /// Segments begun, the first one included.
+    pub segments_created: u64,
+    /// Segments that retention removed.
+    pub segments_removed: u64,
+    /// Entries given up by [`discard_pending`](crate::Writer::discard_pending) and [`drop_entries`](crate::Writer::drop_entries).
+    pub entries_dropped: u64,
+    /// Last sequence number given.
+    pub last_seq: u64,
+    /// Last sequence number handed to the operating system.
+    pub flushed_seq: u64,
+    /// Last sequence number known to be on stable storage, with all before it.
+    pub synced_seq: u64,
+    /// Bytes that wait to be written.
+    pub pending_bytes: usize,
+    /// Writes of batches that failed.
+    pub write_failures: u64,
+    /// Syncs that failed.
+    pub sync_failures: u64,
+    /// Segments whose unsynced end was written anew into another one, after a failed sync or failing writes.
+    pub segments_rescued: u64,
+    /// Rolls that failed in one of their steps, each try counted.
+    pub roll_failures: u64,
+    /// Removals by retention that failed.
+    pub retention_failures: u64,
+    /// Writes of the record in `writer.lock` that failed.
+    pub state_failures: u64,
+    /// What the failure before said; it stays.
+    pub last_failure: Option<String>,
+}
