@@ -26,6 +26,7 @@ pub mod retention;
 mod roll;
 pub mod scan;
 pub mod segment;
+mod sim_disk;
 mod sites;
 pub mod snapshot;
 pub mod state;
