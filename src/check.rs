@@ -238,6 +238,6 @@ fn seal_finding(snapshot: &Snapshot, at: usize, next: usize, check: &SegmentChec
     wrong.then(|| {
         let finding = Finding::new(Fault::Seal, Loss::Nothing, LossClass::Corruption);
         let len = info.bytes.saturating_sub(summary.accepted_end);
-        Finding { next_seq: summary.last_seq + 1, ..finding.at(&info.name, summary.accepted_end, len) }
+        Finding { next_seq: summary.last_seq.saturating_add(1), ..finding.at(&info.name, summary.accepted_end, len) }
     })
 }

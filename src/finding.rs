@@ -23,6 +23,11 @@ impl SeqRange {
         (first <= last).then_some(SeqRange { first, last })
     }
 
+    /// The numbers behind `seq`, up to `last`, unless there are none.
+    pub fn behind(seq: u64, last: u64) -> Option<SeqRange> {
+        seq.checked_add(1).and_then(|first| SeqRange::new(first, last))
+    }
+
     /// How many numbers.
     pub fn count(&self) -> u64 {
         (self.last - self.first).saturating_add(1)

@@ -84,9 +84,9 @@ impl Snapshot {
         let (before, known) = (before?, info.header.predecessor?);
         let vouched = known.segment_id == before.header.segment_id
             && known.last_seq == last_seq
-            && before.header.index_last + 1 == info.header.index
+            && before.header.index_last.checked_add(1) == Some(info.header.index)
             && before.header.run_id != info.header.run_id;
-        SeqRange::new(last_seq + 1, next_seq - 1).filter(|_| vouched)
+        SeqRange::behind(last_seq, next_seq - 1).filter(|_| vouched)
     }
 
     /// Tells what became of the numbers from `last_seq` to the first of `info`, and of unreadable files
@@ -104,17 +104,17 @@ impl Snapshot {
         let gap_last = void.map_or(info.header.first_seq, |void| void.first) - 1;
         let inside = |segment: &&UnreadableSegment| segment.index > index_before && segment.index < info.header.index;
         for segment in self.unreadable.iter().filter(inside) {
-            let lost = SeqRange::new(last_seq + 1, gap_last).filter(|_| segment.bytes > 0);
+            let lost = SeqRange::behind(last_seq, gap_last).filter(|_| segment.bytes > 0);
             last_seq = if lost.is_some() { gap_last } else { last_seq };
             items.push(unreadable_item(segment, lost.map_or(Loss::Nothing, Loss::Seqs)));
         }
-        let gap = SeqRange::new(last_seq + 1, gap_last);
+        let gap = SeqRange::behind(last_seq, gap_last);
         if let Some(seqs) = gap {
             let finding = Finding::new(Fault::MissingSegment, Loss::Seqs(seqs), LossClass::MissingSegment);
             items.push(Item::Finding(finding.at(&info.name, 0, 0)));
         }
         if let Some(void) = void
-            && let Some(seqs) = SeqRange::new(void.first.max(last_seq + 1), void.last)
+            && let Some(seqs) = SeqRange::behind(last_seq.max(void.first - 1), void.last)
         {
             items.push(Item::Note(Note { kind: NoteKind::Void { seqs }, place: None }));
         }
@@ -135,7 +135,7 @@ impl Snapshot {
         // Without a record and without anything that could have been a segment, nothing was ever accepted.
         let nothing = self.segments.is_empty() && self.unreadable.is_empty();
         let unknown = if nothing { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };
-        let lost = upto.map_or(unknown, |upto| SeqRange::new(last_seq + 1, upto).map_or(Loss::Nothing, Loss::Seqs));
+        let lost = upto.map_or(unknown, |upto| SeqRange::behind(last_seq, upto).map_or(Loss::Nothing, Loss::Seqs));
         // The last segment's own walk has used the record, unless something unreadable follows.
         let damaged = last.is_none() || self.trailing(last).any(|segment| segment.fault.is_some());
         let mut items: Vec<Item<'static>> = Vec::new();

@@ -122,7 +122,7 @@ impl<'a> Verification<'a> {
     /// Numbers known to be on stable storage must be in the log.
     fn beyond_the_end(&mut self) {
         let report = &mut self.report;
-        let Some(seqs) = SeqRange::new(report.last_seq + 1, report.synced_upto) else { return };
+        let Some(seqs) = SeqRange::behind(report.last_seq, report.synced_upto) else { return };
         let unknown = |finding: &Finding| matches!(finding.loss, Loss::UnknownAfter(seq) if seq >= report.last_seq);
         if self.snapshot.is_live() || !report.failures.is_empty() || report.findings.iter().any(unknown) {
             return;

@@ -435,7 +435,9 @@ impl<R: ReadAt> SegmentWalk<R> {
         };
         let body_len = body.len();
         self.settle(header.seq, Some(head.time_ns));
-        self.advance(1, offset, end);
+        if !self.advance(1, offset, end) {
+            return false;
+        }
         self.current = (header.seq, header.flags, 0);
         self.count_entry(header.seq, header.flags, &head, body_len);
         true
