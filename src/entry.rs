@@ -206,11 +206,20 @@ fn string(fields: &mut Fields<'_>) -> Option<String> {
     Some(std::str::from_utf8(fields.counted()?).ok()?.to_owned())
 }
 
-/// The definitions that a segment has given so far.
+/// Most memory that the definitions of one segment may take, in bytes: a program with 30,000 call sites needs about half of
+/// it. Those beyond are not kept, and their entries are shown with their raw arguments.
+const DEFINITIONS_BYTES_MAX: usize = 16 << 20;
+
+/// What a definition takes besides its strings: its place in the table, and the structures that hold the strings.
+const DEFINITION_OVERHEAD_BYTES: usize = 256;
+
+/// The definitions that a segment has given so far, bounded in what they take.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
     sites: HashMap<u32, Arc<CallSite>>,
     threads: HashMap<u32, String>,
+    /// About what they take; those that were defined twice count twice.
+    bytes: usize,
 }
 
 impl Definitions {
@@ -224,8 +233,17 @@ impl Definitions {
         self.threads.get(&tid).map(String::as_str)
     }
 
+    /// Whether there is room for a definition whose strings take `bytes`; then it counts as kept.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let bytes = self.bytes.saturating_add(bytes).saturating_add(DEFINITION_OVERHEAD_BYTES);
+        let fits = bytes <= DEFINITIONS_BYTES_MAX;
+        self.bytes = if fits { bytes } else { self.bytes };
+        fits
+    }
+
     /// Takes over what is defined in `other` and not here.
     pub(crate) fn add_missing(&mut self, other: Definitions) {
+        self.bytes += other.bytes;
         other.sites.into_iter().for_each(|(id, site)| {
             self.sites.entry(id).or_insert(site);
         });
@@ -234,18 +252,24 @@ impl Definitions {
         });
     }
 
-    /// Takes the payload of a call-site frame. Returns whether it is one.
+    /// Takes the payload of a call-site frame. Returns whether it is one, and there is room for it.
     pub(crate) fn add_site(&mut self, payload: &[u8]) -> bool {
         let Some((id, site)) = CallSite::decode(payload) else { return false };
-        self.sites.insert(id, Arc::new(site));
-        true
+        let fits = self.has_room(payload.len() + site.fields.len() * size_of::<String>());
+        if fits {
+            self.sites.insert(id, Arc::new(site));
+        }
+        fits
     }
 
-    /// Takes the payload of a thread frame. Returns whether it is one.
+    /// Takes the payload of a thread frame. Returns whether it is one, and there is room for it.
     pub(crate) fn add_thread(&mut self, payload: &[u8]) -> bool {
         let Some((tid, name)) = decode_thread(payload) else { return false };
-        self.threads.insert(tid, name);
-        true
+        let fits = self.has_room(name.len());
+        if fits {
+            self.threads.insert(tid, name);
+        }
+        fits
     }
 
     /// The entry in `payload`; `None` if it is too short for one.
@@ -320,6 +344,22 @@ mod tests {
         for len in 0..payload.len() {
             assert_eq!(CallSite::decode(&payload[..len]), None, "{len} bytes");
         }
+    }
+
+    #[test]
+    fn definitions_stay_within_their_bound() {
+        let (mut definitions, mut kept) = (Definitions::default(), 0);
+        for id in 0..200_000 {
+            let mut payload = Vec::new();
+            sample().encode(id, &mut payload);
+            kept += usize::from(definitions.add_site(&payload));
+        }
+        assert!(kept > 30_000 && kept * DEFINITION_OVERHEAD_BYTES < DEFINITIONS_BYTES_MAX, "{kept}");
+        assert_eq!(definitions.sites.len(), kept);
+        // One definition by itself can be too large.
+        let mut payload = Vec::new();
+        CallSite { fields: vec![String::new(); 1 << 20], ..sample() }.encode(7, &mut payload);
+        assert!(!Definitions::default().add_site(&payload));
     }
 
     #[test]
