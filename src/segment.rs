@@ -205,8 +205,12 @@ impl SegmentName {
     /// Extension of segment files, with its dot.
     pub const EXTENSION: &'static str = ".flog";
 
-    /// Reads a file name; `None` if no segment has such a name.
+    /// Reads a file name; `None` if no segment has such a name. Each name has one form, the one that is written.
     pub fn parse(name: &str) -> Option<SegmentName> {
+        SegmentName::parse_loosely(name).filter(|parsed| parsed.to_string() == name)
+    }
+
+    fn parse_loosely(name: &str) -> Option<SegmentName> {
         let stem = name.strip_suffix(SegmentName::EXTENSION)?;
         let (first, rest) = stem.split_once('-')?;
         let index = parse_index(first)?;
@@ -318,7 +322,15 @@ mod tests {
         let rewritten = SegmentHeader { index_last: 9, generation: 2, ..sample() }.name();
         assert_eq!(rewritten.to_string(), "00000005-00000009-g2.flog");
         assert_eq!(SegmentName::parse("00000005-00000009-g2.flog"), Some(rewritten));
-        for other in ["1-20261130T120000Z.flog", "00000005.flog", "00000005-x.flog", "00000002.ring", "a.txt"] {
+        for other in [
+            "00000005-00000009-g+2.flog",
+            "000000005-20261130T120000Z.flog",
+            "1-20261130T120000Z.flog",
+            "00000005.flog",
+            "00000005-x.flog",
+            "00000002.ring",
+            "a.txt",
+        ] {
             assert_eq!(SegmentName::parse(other), None, "{other}");
         }
     }
