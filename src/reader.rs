@@ -10,7 +10,7 @@ use crate::control::{IndexMark, IndexPoint, Seal};
 use crate::entry::{Definitions, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Note, NoteKind, SeqRange};
-use crate::format::{FrameKind, HEADER_BYTES};
+use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, INDEX_POINTS_MAX};
 use crate::scan::{Found, FrameScan};
 use crate::segment::SegmentName;
 use crate::snapshot::Snapshot;
@@ -20,6 +20,12 @@ use crate::walk::{Item, SegmentWalk};
 
 /// How far from its end an unsealed segment is searched for its last index mark: marks stand at most that far apart.
 const MARK_SEARCH_BYTES: u64 = 4 << 20;
+
+/// Most index marks that are followed back: the writer makes them rarer long before.
+const MARKS_MAX: usize = 8 * INDEX_POINTS_MAX;
+
+/// Bytes read at a time where single frames are looked at.
+const LOOK_BYTES: usize = 4 << 10;
 
 /// A place in a log where a reader can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,7 +298,7 @@ impl LogReader {
         }
         let unwanted = points.iter().take_while(|point| !wanted(point.time_min_ns, point.time_max_ns)).count();
         Ok(Some(match points.get(unwanted) {
-            Some(point) if unwanted > 0 => {
+            Some(point) if unwanted > 0 && self.snapshot.is_frame(self.at, point)? => {
                 self.definitions_missing = true;
                 walk.starting_at(point.offset, point.seq, Definitions::default())
             }
@@ -338,8 +344,10 @@ impl LogReader {
         let (_, points) = self.index(at)?;
         let point = points.iter().rfind(|point| point.seq <= seq);
         Ok(match point {
-            Some(point) => Position { segment: at, offset: point.offset, seq: point.seq },
-            None => Position { segment: at, offset: HEADER_BYTES as u64, seq: info.header.first_seq },
+            Some(point) if self.snapshot.is_frame(at, point)? => {
+                Position { segment: at, offset: point.offset, seq: point.seq }
+            }
+            _ => Position { segment: at, offset: HEADER_BYTES as u64, seq: info.header.first_seq },
         })
     }
 
@@ -394,19 +402,26 @@ impl Snapshot {
         let footer_at = info.bytes.saturating_sub(16);
         let read = file.read_full_at(&mut footer, footer_at);
         read.map_err(|error| Error::io("cannot read", error).at(self.storage().path().join(&info.name)))?;
-        let offset = Seal::offset_in_footer(&footer).filter(|offset| *offset >= HEADER_BYTES as u64);
-        let Some(offset) = offset.filter(|offset| offset.is_multiple_of(8) && *offset < info.bytes) else {
+        let offset = Seal::offset_in_footer(&footer).filter(|offset| *offset < info.bytes);
+        let Some(offset) = offset.filter(|&offset| is_frame_place(offset)) else {
             return Ok(None);
         };
         let mut scan = FrameScan::new(file, info.header.segment_id, offset, info.bytes, 0);
-        Ok(match scan.next_found()? {
-            Some(Found::Frame { offset: found, header, .. })
-                if found == offset && header.kind == FrameKind::Seal as u8 =>
-            {
+        Ok(match scan.next_at_start()? {
+            Some(header) if header.kind == FrameKind::Seal as u8 => {
                 Seal::decode(scan.payload()).map(|seal| (offset, seal))
             }
             _ => None,
         })
+    }
+
+    /// Whether the frame that the index names is there: an index that is wrong only costs the time that it would save.
+    fn is_frame(&self, at: usize, point: &IndexPoint) -> Result<bool> {
+        if !is_frame_place(point.offset) {
+            return Ok(false);
+        }
+        let mut scan = self.scan(at)?.reading(LOOK_BYTES).restarted(point.offset, 0);
+        Ok(scan.next_at_start()?.is_some_and(|header| header.seq == point.seq))
     }
 
     /// All definitions in segment number `at`, wherever they stand.
@@ -422,12 +437,15 @@ impl Snapshot {
                 definitions.add_thread(payload);
             }
         };
-        let listed = self.seal(at)?.map(|(_, seal)| seal.definitions).filter(|listed| !listed.is_empty());
+        let listed = self.seal(at)?.map(|(_, seal)| seal.definitions);
+        // A list out of order would be one that lies: each place is looked at once.
+        let listed = listed.filter(|listed| !listed.is_empty() && listed.is_sorted_by(|one, next| one < next));
         let mut scan = self.scan(at)?;
         if let Some(listed) = listed {
-            for offset in listed.into_iter().filter(|offset| offset.is_multiple_of(8)) {
-                scan = scan.restarted(offset.max(HEADER_BYTES as u64), 0);
-                if let Some(Found::Frame { header, .. }) = scan.next_found()? {
+            scan = scan.reading(LOOK_BYTES);
+            for offset in listed.into_iter().filter(|&offset| is_frame_place(offset)) {
+                scan = scan.restarted(offset, 0);
+                if let Some(header) = scan.next_at_start()? {
                     take(header.kind, scan.payload());
                 }
             }
@@ -463,20 +481,27 @@ impl Snapshot {
         let open = IndexPoint { offset, seq, time_min_ns: i64::MIN, time_max_ns: i64::MAX };
         let mut points = vec![open, mark.point];
         let (mut mark_at, mut previous) = (offset, mark.previous_mark);
+        scan = scan.reading(LOOK_BYTES);
         // Offsets only ever go down, so that a chain that lies comes to an end.
-        while previous >= HEADER_BYTES as u64 && previous < mark_at && previous.is_multiple_of(8) {
+        while previous != 0 {
+            let is_earlier = previous < mark_at && is_frame_place(previous) && points.len() < MARKS_MAX;
             scan = scan.restarted(previous, 0);
-            let Some(Found::Frame { offset, header, .. }) = scan.next_found()? else { return Ok(Vec::new()) };
-            let mark = IndexMark::decode(scan.payload());
-            let Some(mark) = mark.filter(|_| offset == previous && header.kind == FrameKind::IndexMark as u8) else {
+            let header = if is_earlier { scan.next_at_start()? } else { None };
+            let is_mark = header.is_some_and(|header| header.kind == FrameKind::IndexMark as u8);
+            let Some(mark) = IndexMark::decode(scan.payload()).filter(|_| is_mark) else {
                 // A damaged mark: without it nothing before is known, and the whole segment is read.
                 return Ok(Vec::new());
             };
             points.push(mark.point);
-            (mark_at, previous) = (offset, mark.previous_mark);
+            (mark_at, previous) = (previous, mark.previous_mark);
         }
         points.reverse();
         let in_order = points.is_sorted_by(|one, next| one.offset < next.offset && one.seq <= next.seq);
         Ok(if in_order { points } else { Vec::new() })
     }
+}
+
+/// Whether a frame may start at this offset of a segment.
+fn is_frame_place(offset: u64) -> bool {
+    offset >= HEADER_BYTES as u64 && offset.is_multiple_of(FRAME_ALIGN as u64)
 }

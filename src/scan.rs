@@ -70,6 +70,7 @@ pub struct FrameScan<R> {
     payload: (u64, usize),
     /// What the last search found, so that no stretch is searched twice.
     searched: Option<Search>,
+    read_bytes: usize,
 }
 
 /// The result of a search for the next valid frame.
@@ -104,7 +105,15 @@ impl<R: ReadAt> FrameScan<R> {
             buffer_offset: 0,
             payload: (0, 0),
             searched: None,
+            read_bytes: READ_BYTES,
         }
+    }
+
+    /// The same scan, reading only `bytes` at a time: for single frames here and there.
+    #[must_use]
+    pub fn reading(mut self, bytes: usize) -> FrameScan<R> {
+        self.read_bytes = bytes;
+        self
     }
 
     /// The same scan, from the frame at `offset` on, whose sequence number is at least `seq_min`.
@@ -328,7 +337,7 @@ impl<R: ReadAt> FrameScan<R> {
 
     #[cold]
     fn read(&mut self, offset: u64, want: usize) -> Result<()> {
-        let len = (want.max(READ_BYTES) as u64).min(self.end.saturating_sub(offset)) as usize;
+        let len = (want.max(self.read_bytes) as u64).min(self.end.saturating_sub(offset)) as usize;
         self.buffer.resize(len, 0);
         self.buffer_offset = offset;
         let read = self.source.read_full_at(&mut self.buffer, offset);
