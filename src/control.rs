@@ -147,7 +147,7 @@ impl DeclaredLoss {
     /// Reads the payload.
     pub fn decode(payload: &[u8]) -> DeclaredLoss {
         let mut fields = Fields::new(payload);
-        let count = fields.u64().unwrap_or(0);
+        let Some(count) = fields.u64() else { return DeclaredLoss { count: 0, class: LossClass::Unknown } };
         DeclaredLoss { count, class: fields.u8().map_or(LossClass::Unknown, LossClass::from_u8) }
     }
 }
@@ -595,6 +595,8 @@ mod tests {
         assert_eq!(DeclaredLoss::decode(&loss.encode(64)), loss);
         assert_eq!(DeclaredLoss::decode(&loss.encode(8)), DeclaredLoss { count: 4, class: LossClass::Unknown });
         assert_eq!(DeclaredLoss::decode(&loss.encode(0)).count, 0);
+        // Less than a count is nothing, not a class.
+        assert_eq!(DeclaredLoss::decode(&[1; 7]), DeclaredLoss { count: 0, class: LossClass::Unknown });
     }
 
     #[test]
