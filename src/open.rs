@@ -172,7 +172,7 @@ fn refuse_other_directories(storage: &dyn Storage) -> Result<()> {
                 "the directory holds no log but other things (such as {:?}): name an empty or a new directory",
                 other.name
             );
-            Err(Error::new(ErrorKind::NotALog, text).at(storage.path()))
+            Err(Error::new(ErrorKind::Invalid, text).at(storage.path()))
         }
         _ => Ok(()),
     }

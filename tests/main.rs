@@ -9,6 +9,7 @@ mod harness;
 mod sample;
 mod tail;
 mod tidy;
+mod write;
 mod writer_basic;
 mod writer_faults;
 mod writer_open;

@@ -1,0 +1,311 @@
+//! `logtool write`: what goes in comes out byte for byte; signals, full disks, and directories that are not its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
+use logtool::{Item, LogReader, NoteKind};
+use nix::sys::signal::Signal;
+
+use crate::harness::{logtool, signal, temp_dir, wait};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Entries of the log with their flags.
+fn entries(dir: &Path) -> Vec<(Vec<u8>, u8)> {
+    let mut reader = LogReader::open(dir).unwrap();
+    let mut all = Vec::new();
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Entry(entry) => all.push((entry.body.to_vec(), entry.flags)),
+            Item::Finding(finding) => panic!("{finding:?}"),
+            Item::Note(_) => {}
+        }
+    }
+    all
+}
+
+/// The bytes that the entries of a log stand for.
+fn bytes(dir: &Path) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (body, flags) in entries(dir) {
+        all.extend_from_slice(&body);
+        if flags & (FLAG_MORE | FLAG_UNFINISHED) == 0 {
+            all.push(b'\n');
+        }
+    }
+    all
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "flog"));
+    names.sort();
+    names
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < LONG, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn any_bytes_are_kept_exactly_in_each_way_of_writing() {
+    let mut input = b"plain\r\n\n\0\xff\xfe invalid\n\x1b[2Jescape\ntab\there\n".to_vec();
+    for len in [255, 256, 257, 512, 65_535, 65_536] {
+        input.extend(std::iter::repeat_n(b'x', len));
+        input.push(b'\n');
+    }
+    input.extend_from_slice(b"no newline at the end");
+    for options in
+        [&[][..], &["--compress", "zstd"], &["--roll-bytes", "4096"], &["--sync", "each"], &["--sync", "never"]]
+    {
+        let dir = temp_dir();
+        let log = dir.path().join("deep/er/log");
+        logtool().arg("write").args(options).arg(&log).stdin(input.clone()).run().expect_code(0);
+        assert_eq!(bytes(&log), input, "{options:?}");
+    }
+}
+
+#[test]
+fn a_line_of_many_megabytes_comes_back_whole() {
+    let mut input = vec![b'a'; 5_000_000];
+    input.extend_from_slice(b"\nshort\n");
+    for options in [&[][..], &["--compress", "zstd"]] {
+        let dir = temp_dir();
+        logtool().arg("write").args(options).arg(dir.path()).stdin(input.clone()).run().expect_code(0);
+        assert!(bytes(dir.path()) == input, "{options:?}");
+        let entries = entries(dir.path());
+        assert_eq!(entries[0].1, FLAG_MORE);
+        assert_eq!(entries[entries.len() - 2].1, FLAG_CONTINUED);
+    }
+}
+
+#[test]
+fn no_input_makes_a_log_that_is_whole_and_empty() {
+    let dir = temp_dir();
+    let outcome = logtool().arg("write").arg(dir.path().join("log")).run().expect_code(0);
+    assert!(outcome.stderr.contains("no --keep-"), "{}", outcome.stderr);
+    assert_eq!(bytes(&dir.path().join("log")), b"");
+}
+
+#[test]
+fn an_unfinished_line_is_written_after_a_second() {
+    let dir = temp_dir();
+    let mut child = logtool().arg("write").arg(dir.path()).spawn();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"whole\nhalf").unwrap();
+    until("the half line", || {
+        logtool::is_log_dir(dir.path()) && segments(dir.path()).len() == 1 && entries(dir.path()).len() == 2
+    });
+    assert_eq!(entries(dir.path())[1], (b"half".to_vec(), FLAG_UNFINISHED));
+    stdin.write_all(b" and rest\n").unwrap();
+    drop(stdin);
+    assert!(wait(&mut child, LONG).unwrap().success());
+    assert_eq!(bytes(dir.path()), b"whole\nhalf and rest\n");
+}
+
+#[test]
+fn sigterm_and_sigint_drain_the_pipe_and_close_the_log() {
+    for which in [Signal::SIGTERM, Signal::SIGINT] {
+        let dir = temp_dir();
+        let mut child = logtool().args(["write", "--tee"]).arg(dir.path()).spawn();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"first\n").unwrap();
+        let mut echo = [0u8; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut echo).unwrap();
+        signal(&child, Signal::SIGSTOP);
+        stdin.write_all(b"second\nthird").unwrap();
+        signal(&child, which);
+        signal(&child, Signal::SIGCONT);
+        let status = wait(&mut child, LONG).unwrap();
+        assert_eq!(status.code(), Some(0), "{which}");
+        assert_eq!(bytes(dir.path()), b"first\nsecond\nthird", "{which}");
+        logtool().arg("verify").arg(dir.path()).run().expect_code(0);
+    }
+}
+
+#[test]
+fn sighup_begins_a_new_segment() {
+    let dir = temp_dir();
+    let mut child = logtool().arg("write").arg(dir.path()).spawn();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\n").unwrap();
+    until("the first line", || {
+        logtool::is_log_dir(dir.path()) && !segments(dir.path()).is_empty() && entries(dir.path()).len() == 1
+    });
+    signal(&child, Signal::SIGHUP);
+    until("the second segment", || segments(dir.path()).len() == 2);
+    stdin.write_all(b"two\n").unwrap();
+    drop(stdin);
+    assert!(wait(&mut child, LONG).unwrap().success());
+    assert_eq!(bytes(dir.path()), b"one\ntwo\n");
+}
+
+#[test]
+fn tee_echoes_what_was_written_and_a_closed_echo_does_not_stop_the_log() {
+    let dir = temp_dir();
+    let input = b"one\ntwo\nthree".to_vec();
+    let outcome = logtool().args(["write", "--tee"]).arg(dir.path()).stdin(input.clone()).run().expect_code(0);
+    assert_eq!(outcome.stdout, input);
+
+    let dir = temp_dir();
+    let mut child = logtool().args(["write", "--tee"]).arg(dir.path()).spawn();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    for number in 0..1000 {
+        writeln!(stdin, "line {number}").unwrap();
+    }
+    drop(stdin);
+    assert_eq!(wait(&mut child, LONG).unwrap().code(), Some(0));
+    assert_eq!(entries(dir.path()).len(), 1000);
+}
+
+#[test]
+fn a_directory_that_is_no_log_is_refused_and_left_alone() {
+    let dir = temp_dir();
+    fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
+    let outcome = logtool().arg("write").arg(dir.path()).stdin("x\n").run().expect_code(2);
+    assert!(outcome.stderr.contains("thesis.txt"), "{}", outcome.stderr);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_holders_pid() {
+    let dir = temp_dir();
+    let mut child = logtool().arg("write").arg(dir.path()).spawn();
+    until("the first writer", || logtool::is_log_dir(dir.path()) && !segments(dir.path()).is_empty());
+    let outcome = logtool().arg("write").arg(dir.path()).stdin("x\n").run().expect_code(2);
+    assert!(outcome.stderr.contains(&child.id().to_string()), "{}", outcome.stderr);
+    drop(child.stdin.take());
+    assert!(wait(&mut child, LONG).unwrap().success());
+}
+
+#[test]
+fn a_log_goes_on_where_it_was_closed() {
+    let dir = temp_dir();
+    for number in 0..3 {
+        logtool().arg("write").arg(dir.path()).stdin(format!("run {number}\n")).run().expect_code(0);
+    }
+    assert_eq!(bytes(dir.path()), b"run 0\nrun 1\nrun 2\n");
+    assert_eq!(segments(dir.path()).len(), 3);
+}
+
+#[test]
+fn new_files_have_the_mode_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = temp_dir();
+    let log = dir.path().join("log");
+    logtool().args(["write", "--mode", "0600"]).arg(&log).stdin("x\n").run().expect_code(0);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&segments(&log)[0]), mode(&log)), (0o600, 0o750));
+}
+
+/// A file system of so many bytes, unmounted at the end; `None` where this process may not mount.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(bytes: u32) -> Option<SmallDisk> {
+        let dir = temp_dir();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
+            .arg(dir.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            eprintln!("skipped: a small file system can't be mounted here");
+        }
+        mounted.then_some(SmallDisk(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+/// systemd#3968: no new lines after the disk was full.
+#[test]
+fn a_full_disk_is_waited_for_and_nothing_is_lost() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let (ballast, log) = (disk.0.path().join("ballast"), disk.0.path().join("log"));
+    fs::write(&ballast, vec![1u8; 700_000]).unwrap();
+    let mut child = logtool().args(["write", "--roll-bytes", "100KiB"]).arg(&log).spawn();
+    let mut stdin = child.stdin.take().unwrap();
+    let input: Vec<u8> =
+        (0..5000).flat_map(|number| format!("line {number} {}\n", "y".repeat(80)).into_bytes()).collect();
+    let expected = input.clone();
+    let feeder = std::thread::spawn(move || stdin.write_all(&input).unwrap());
+    let mut stderr = child.stderr.take().unwrap();
+    let mut said = Vec::new();
+    let mut buffer = [0u8; 4096];
+    while !String::from_utf8_lossy(&said).contains("waiting for space") {
+        let count = stderr.read(&mut buffer).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&said));
+        said.extend_from_slice(&buffer[..count]);
+    }
+    fs::remove_file(&ballast).unwrap();
+    feeder.join().unwrap();
+    assert!(wait(&mut child, LONG).unwrap().success());
+    assert!(bytes(&log) == expected);
+}
+
+#[test]
+fn a_full_disk_with_drop_counts_what_it_drops_in_the_log() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let (ballast, log) = (disk.0.path().join("ballast"), disk.0.path().join("log"));
+    fs::write(&ballast, vec![1u8; 700_000]).unwrap();
+    let mut child = logtool().args(["write", "--on-full", "drop", "--tee"]).arg(&log).spawn();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let echo = std::thread::spawn(move || {
+        let mut echoed = String::new();
+        stdout.read_to_string(&mut echoed).unwrap();
+        echoed
+    });
+    for number in 0..5000 {
+        writeln!(stdin, "line {number} {}", "y".repeat(80)).unwrap();
+    }
+    fs::remove_file(&ballast).unwrap();
+    writeln!(stdin, "the last line").unwrap();
+    drop(stdin);
+    assert!(wait(&mut child, LONG).unwrap().success());
+    let (mut reader, mut kept, mut dropped) = (LogReader::open(&log).unwrap(), Vec::new(), 0);
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Entry(entry) => kept.push(String::from_utf8(entry.body.to_vec()).unwrap()),
+            Item::Note(note) => {
+                if let NoteKind::Dropped { seqs, .. } = note.kind {
+                    dropped += seqs.count();
+                }
+            }
+            Item::Finding(finding) => panic!("{finding:?}"),
+        }
+    }
+    assert!(dropped > 0 && kept.len() as u64 + dropped == 5001, "{} kept, {dropped} dropped", kept.len());
+    assert_eq!(kept.last().unwrap(), "the last line");
+    // Whatever was echoed is in the log.
+    let echoed = echo.join().unwrap();
+    let kept: std::collections::HashSet<&str> = kept.iter().map(String::as_str).collect();
+    assert!(echoed.lines().all(|line| kept.contains(line)));
+}
+
+#[test]
+fn a_full_disk_with_remove_oldest_keeps_the_newest() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let log = disk.0.path().join("log");
+    let input: Vec<u8> =
+        (0..20_000).flat_map(|number| format!("line {number} {}\n", "y".repeat(80)).into_bytes()).collect();
+    let args = ["write", "--on-full", "remove-oldest", "--roll-bytes", "64KiB"];
+    logtool().args(args).arg(&log).stdin(input.clone()).run().expect_code(0);
+    let kept = bytes(&log);
+    assert!(kept.len() > 100_000 && input.ends_with(&kept), "{} of {} bytes", kept.len(), input.len());
+    logtool().arg("verify").arg(&log).run().expect_code(0);
+}
