@@ -40,7 +40,7 @@ impl Writer {
     /// Opens the log in `dir` to write, and makes it (with its parents) if it is not there.
     ///
     /// # Errors
-    /// `Locked` if another writer has it open, naming the process; `NotALog` for a directory of other things; `Version` for
+    /// `Locked` if another writer has it open, naming the process; `Invalid` for a directory of other things; `Version` for
     /// a log of a later version; `Invalid` for options out of bounds; and what the system says.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let dir = dir.as_ref();

@@ -200,7 +200,7 @@ fn a_directory_of_other_things_is_refused() {
     let dir = temp_dir();
     std::fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     let (kind, text) = refusal(Writer::open(dir.path(), options()));
-    assert_eq!(kind, ErrorKind::NotALog);
+    assert_eq!(kind, ErrorKind::Invalid);
     assert!(text.contains("notes.txt"), "{text}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
