@@ -1,4 +1,47 @@
-//! logtool: a log that survives its program.
+//! A log that survives its program, and can prove what is there.
+//!
+//! Each entry is framed with its length, two checksums and a sequence number, in segments that are rolled and never written
+//! behind a torn end. So a reader can say for each number whether its entry is there, was dropped by policy, was removed by
+//! retention, or is lost, and to what.
+//!
+//! ```
+//! use logtool::{Item, LogReader, Options, Writer, clock};
+//!
+//! # let dir = std::env::temp_dir().join(format!("logtool-doc-{}", std::process::id()));
+//! let mut writer = Writer::open(&dir, Options::new().roll_bytes(64 << 20))?;
+//! writer.line(b"listening on 0.0.0.0:80", 0, clock::now_ns())?;
+//! writer.flush()?; // from here on the line survives kill -9
+//! writer.sync()?; // and from here on a power cut
+//! writer.close()?;
+//!
+//! let mut reader = LogReader::open(&dir)?;
+//! while let Some(item) = reader.next_item()? {
+//!     match item {
+//!         Item::Entry(entry) => println!("{} {}", entry.seq, String::from_utf8_lossy(entry.body)),
+//!         Item::Finding(finding) => println!("lost: {finding:?}"),
+//!         Item::Note(_) => {}
+//!     }
+//! }
+//! # std::fs::remove_dir_all(&dir).ok();
+//! # Ok::<(), logtool::Error>(())
+//! ```
+//!
+//! # Where to look
+//! - Writing: [`Writer`], [`Options`]. Reading: [`LogReader`], [`Follower`]. Judging: [`verify()`], `repair`.
+//! - The format: [`mod@format`]. What a reader says besides entries: [`finding`]. How it decides: [`verdict`].
+//! - All file access goes through [`storage`], so that tests can put a failing or crashing disk under it ([`storage_sim`]).
+//!
+//! # What is promised
+//! An entry is accepted once `flush` has returned (with `sync`: once that has). On a local file system:
+//! 1. Accepted entries survive the end of the process, kill -9 included, each once, in order.
+//! 2. Synced entries survive a power cut, as far as the disk keeps its word.
+//! 3. Every missing number is reported with its range and its class; where nothing tells, as unknown, never as sound.
+//! 4. Damage never makes a reader give an altered, invented, repeated or reordered entry, but for a chance of 2^-32 a frame,
+//!    and not against somebody who forges frames.
+//! 5. Repair removes no valid frame and no segment, and saves what it cuts.
+//! 6. Readers open read-only, take no lock that a writer needs, and work on a live log.
+//!
+//! A `Writer` is synchronous: `flush` makes system calls on the calling thread.
 
 mod active;
 mod batch;

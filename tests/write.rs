@@ -276,7 +276,7 @@ fn a_full_disk_with_drop_counts_what_it_drops_in_the_log() {
     fs::remove_file(&ballast).unwrap();
     writeln!(stdin, "the last line").unwrap();
     drop(stdin);
-    assert!(wait(&mut child, LONG).unwrap().success());
+    assert_eq!(wait(&mut child, LONG).unwrap().code(), Some(1));
     let (mut reader, mut kept, mut dropped) = (LogReader::open(&log).unwrap(), Vec::new(), 0);
     while let Some(item) = reader.next_item().unwrap() {
         match item {

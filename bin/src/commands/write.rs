@@ -388,7 +388,7 @@ impl Pump<'_> {
         }
         let dropped = self.writer.stats().entries_dropped;
         if dropped > 0 {
-            self.ui.note(&self.args.dir, &format!("{} lines were dropped, as the log says", thousands(dropped)));
+            self.ui.finding(&self.args.dir, &format!("{} lines were dropped, as the log says", thousands(dropped)));
         }
         Ok(())
     }
