@@ -29,7 +29,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 
 pub use crate::follow::cursor::Cursor;
 
-use crate::entry::Definitions;
+use crate::entry::{Definitions, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Note, NoteKind};
 use crate::follow::wake::{Wake, poll_failed, poll_timeout};
@@ -80,6 +80,9 @@ pub struct Follower {
     /// Another log has taken the place of the one that was followed.
     replaced: bool,
     queue: VecDeque<Item<'static>>,
+    /// What the last step went to, unless it was an entry.
+    told: Option<Item<'static>>,
+    at_entry: bool,
     progress: bool,
 }
 
@@ -160,6 +163,8 @@ impl Follower {
             unread: false,
             replaced: false,
             queue: VecDeque::new(),
+            told: None,
+            at_entry: false,
             progress: false,
         };
         if let Step::Wait = follower.attach()?
@@ -198,7 +203,8 @@ impl Follower {
     /// # Errors
     /// Where a file or the directory could not be read; the next call goes on behind what could not.
     pub fn try_next(&mut self) -> Result<Option<Item<'_>>> {
-        if self.is_ready()? { Ok(self.take_ready()) } else { Ok(None) }
+        self.advance_item()?;
+        Ok(self.item())
     }
 
     /// The next item, waited for until `until`; `None` at that time. `until` of `None`: for ever.
@@ -206,20 +212,29 @@ impl Follower {
     /// # Errors
     /// As [`try_next`](Follower::try_next), and where waiting fails.
     pub fn next(&mut self, until: Option<Instant>) -> Result<Option<Item<'_>>> {
-        while !self.is_ready()? {
-            if wait(std::slice::from_mut(self), &[], until)? == Woken::Deadline {
+        while !self.advance_item()? {
+            if wait(&mut [&mut *self], &[], until)? == Woken::Deadline {
                 return Ok(None);
             }
         }
-        Ok(self.take_ready())
+        Ok(self.item())
     }
 
-    /// Goes to the next item, if there is one for now.
-    fn is_ready(&mut self) -> Result<bool> {
-        while self.queue.is_empty() {
+    /// Goes to the next item that is there, which is then [`item`](Follower::item). Returns false if there is none for now.
+    ///
+    /// # Errors
+    /// As [`try_next`](Follower::try_next).
+    pub fn advance_item(&mut self) -> Result<bool> {
+        (self.at_entry, self.told) = (false, None);
+        loop {
+            if let Some(told) = self.queue.pop_front() {
+                self.done_seq = told.seqs().map_or(self.done_seq, |seqs| seqs.last.max(self.done_seq));
+                self.told = Some(told);
+                break;
+            }
             match self.step() {
                 Ok(Step::Again) => {}
-                Ok(Step::Item) => return Ok(true),
+                Ok(Step::Item) => break,
                 Ok(Step::Wait) => {
                     self.wake.settle(std::mem::take(&mut self.progress));
                     return Ok(false);
@@ -230,16 +245,22 @@ impl Follower {
                 }
             }
         }
+        self.progress = true;
         Ok(true)
     }
 
-    fn take_ready(&mut self) -> Option<Item<'_>> {
-        self.progress = true;
-        if let Some(item) = self.queue.pop_front() {
-            self.done_seq = item.seqs().map_or(self.done_seq, |seqs| seqs.last.max(self.done_seq));
-            return Some(item);
+    /// The item that the last [`advance_item`](Follower::advance_item) went to. Findings and notes are given once.
+    pub fn item(&mut self) -> Option<Item<'_>> {
+        match self.told.take() {
+            Some(told) => Some(told),
+            None => self.entry().map(Item::Entry),
         }
-        self.current.as_mut().and_then(|current| current.walk.item())
+    }
+
+    /// The entry that the last [`advance_item`](Follower::advance_item) went to, as often as it is asked for; `None` if
+    /// that was no entry.
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        self.current.as_ref().filter(|_| self.at_entry).and_then(|current| current.walk.entry())
     }
 
     fn step(&mut self) -> Result<Step> {
@@ -270,9 +291,16 @@ impl Follower {
             Some(seqs) => seqs.last <= self.done_seq,
             None => current.walk.summary().last_seq < self.done_seq,
         };
+        self.at_entry = current.walk.is_at_entry();
+        if !self.at_entry {
+            self.told = match current.walk.item() {
+                Some(Item::Finding(finding)) => Some(Item::Finding(finding)),
+                Some(Item::Note(note)) => Some(Item::Note(note)),
+                Some(Item::Entry(_)) | None => None,
+            };
+        }
         if self.skips_to_end || is_old {
-            // What is queued goes away by being taken.
-            let _ = current.walk.item();
+            (self.at_entry, self.told) = (false, None);
             return Step::Again;
         }
         self.done_seq = seqs.map_or(self.done_seq, |seqs| seqs.last);
@@ -476,7 +504,7 @@ fn is_not_found(error: &Error) -> bool {
 ///
 /// # Errors
 /// What poll(2) says.
-pub fn wait(followers: &mut [Follower], stops: &[StopFd<'_>], until: Option<Instant>) -> Result<Woken> {
+pub fn wait(followers: &mut [&mut Follower], stops: &[StopFd<'_>], until: Option<Instant>) -> Result<Woken> {
     let failed = |errno: Errno| Error::io("cannot wait for the log", poll_failed(errno));
     loop {
         let now = Instant::now();

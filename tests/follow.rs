@@ -403,7 +403,8 @@ fn several_logs_are_followed_by_one_wait() {
         while given[at].entries.last().is_none_or(|entry| entry.0 < last) {
             followers.iter_mut().zip(&mut given).for_each(|(follower, given)| given.drain(follower));
             if given[at].entries.last().is_none_or(|entry| entry.0 < last) {
-                assert_ne!(wait(&mut followers, &[], Some(until)).unwrap(), logtool::Woken::Deadline);
+                let mut all: Vec<&mut Follower> = followers.iter_mut().collect();
+                assert_ne!(wait(&mut all, &[], Some(until)).unwrap(), logtool::Woken::Deadline);
             }
         }
     }

@@ -8,6 +8,7 @@ mod format_document;
 mod harness;
 mod sample;
 mod tail;
+mod tail_follow;
 mod tidy;
 mod write;
 mod writer_basic;

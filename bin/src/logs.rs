@@ -27,9 +27,17 @@ pub(crate) struct Log {
 /// # Errors
 /// Where a directory holds several logs and `-r` was not given.
 pub(crate) fn find(args: &LogArgs, ui: &Ui) -> anyhow::Result<Vec<Log>> {
+    find_or_await(args, false, ui)
+}
+
+/// As [`find`]; where `awaits`, a path that does not exist, or an empty directory, is a log that is still to come.
+///
+/// # Errors
+/// As [`find`].
+pub(crate) fn find_or_await(args: &LogArgs, awaits: bool, ui: &Ui) -> anyhow::Result<Vec<Log>> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for path in &args.paths {
-        match logs_at(path, args.recursive) {
+        match logs_at(path, args.recursive, awaits) {
             Ok(found) => found.into_iter().for_each(|path| {
                 if !paths.contains(&path) {
                     paths.push(path);
@@ -43,7 +51,10 @@ pub(crate) fn find(args: &LogArgs, ui: &Ui) -> anyhow::Result<Vec<Log>> {
 }
 
 /// The logs at one path.
-fn logs_at(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
+fn logs_at(path: &Path, recursive: bool, awaits: bool) -> anyhow::Result<Vec<PathBuf>> {
+    if awaits && is_to_come(path) {
+        return Ok(vec![path.to_owned()]);
+    }
     let metadata = fs::metadata(path).map_err(|error| Error::io("cannot open", error).at(path))?;
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -69,6 +80,14 @@ fn logs_at(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
             names.join(", ")
         )
     })
+}
+
+/// Whether nothing stands at `path`, or an empty directory.
+pub(crate) fn is_to_come(path: &Path) -> bool {
+    match fs::read_dir(path) {
+        Ok(mut names) => names.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 /// A command line that cannot be meant.

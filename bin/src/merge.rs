@@ -54,6 +54,16 @@ impl Merge {
         self.sources.get(self.current?)?.entry()
     }
 
+    /// All sources, in order.
+    pub(crate) fn sources(&mut self) -> &mut [Source] {
+        &mut self.sources
+    }
+
+    /// Asks all sources anew that were at their end: logs that are followed may have more.
+    pub(crate) fn resume(&mut self) {
+        self.heads.iter_mut().filter(|head| **head == Head::Ended).for_each(|head| *head = Head::Unknown);
+    }
+
     /// Reads source number `at` no further.
     pub(crate) fn end(&mut self, at: usize) {
         self.sources[at].end();

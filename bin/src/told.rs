@@ -45,6 +45,7 @@ pub(crate) fn note_text(note: &Note) -> String {
         NoteKind::AccountedTail => "torn tail of a run before; the next segment accounts for it".to_string(),
         NoteKind::EndedWithoutClose => "ended without close; nothing that was accepted is missing".to_string(),
         NoteKind::Run { last_end } => format!("a run starts; the one before: {}", last_end.as_str()),
+        NoteKind::OtherLog { log_id } => format!("another log stands there now: {log_id:016x}, shown from its start"),
         NoteKind::Unborn => "a segment that was only begun; it held no entry".to_string(),
         NoteKind::UnknownFrames { count } => format!("{count} frames of kinds that this version does not know"),
         _ => "a note of a kind that this version does not know".to_string(),
@@ -53,9 +54,14 @@ pub(crate) fn note_text(note: &Note) -> String {
     text
 }
 
-/// Whether `cat` says it on standard error too: entries are missing where it stands.
-pub(crate) fn is_told(note: &Note) -> bool {
-    matches!(note.kind, NoteKind::Dropped { .. } | NoteKind::DeclaredLoss { .. })
+/// Whether it is said on standard error too: entries are missing where it stands, or another log begins. What retention
+/// has removed is missed only by who has seen entries before it: `with_retention`.
+pub(crate) fn is_told(note: &Note, with_retention: bool) -> bool {
+    match note.kind {
+        NoteKind::Dropped { .. } | NoteKind::DeclaredLoss { .. } | NoteKind::OtherLog { .. } => true,
+        NoteKind::Retention { .. } => with_retention,
+        _ => false,
+    }
 }
 
 fn entries(seqs: &SeqRange) -> String {

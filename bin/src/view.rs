@@ -3,7 +3,7 @@
 use anyhow::Context;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ZonedDateTime};
-use logtool::LogReader;
+use logtool::{ErrorKind, Follower, LogReader};
 
 use crate::cli::LogArgs;
 use crate::filter::{FilterArgs, FormArgs};
@@ -11,7 +11,7 @@ use crate::logs::{self, Log};
 use crate::merge::{Merge, Merged};
 use crate::print::Printer;
 use crate::select::{Message, Selection};
-use crate::source::{Source, Told};
+use crate::source::{Feed, Source, Told};
 use crate::terminal::Ui;
 use crate::time;
 use crate::told::{finding_text, is_told, note_text};
@@ -28,6 +28,10 @@ pub(crate) struct View<'ui> {
     last: Vec<(u64, bool)>,
     /// Of each log: whether its last line was skipped, and what continues it is too.
     skips: Vec<bool>,
+    /// Whether what there is to say of the logs' ends is left to somebody who follows them.
+    pub(crate) leaves_ends_open: bool,
+    /// Whether numbers that retention has removed are told: where an entry before them was shown.
+    pub(crate) tells_retention: bool,
 }
 
 impl<'ui> View<'ui> {
@@ -36,20 +40,42 @@ impl<'ui> View<'ui> {
     /// # Errors
     /// Where the command line cannot be meant, or standard output is closed.
     pub(crate) fn new(logs: &LogArgs, filter: &FilterArgs, form: &FormArgs, ui: &'ui Ui) -> anyhow::Result<View<'ui>> {
+        View::of(logs::find(logs, ui)?, filter, form, ui)
+    }
+
+    /// As [`View::new`], of these logs.
+    ///
+    /// # Errors
+    /// As [`View::new`].
+    pub(crate) fn of(logs: Vec<Log>, filter: &FilterArgs, form: &FormArgs, ui: &'ui Ui) -> anyhow::Result<View<'ui>> {
         let zone = time::zone(form.utc, ui);
         let now: ZonedDateTime = Timestamp::now().to_zoned_datetime(zone.clone());
         let selection = Selection::new(filter, &now)?;
-        let logs = logs::find(logs, ui)?;
         let names = logs.iter().map(|log| log.name.clone()).collect();
         let printer = Printer::new(form, names, zone.clone(), ui).context("standard output")?;
         let (last, skips) = (vec![(0, false); logs.len()], vec![false; logs.len()]);
-        Ok(View { ui, zone, logs, selection, printer, message: Message::default(), last, skips })
+        Ok(View {
+            ui,
+            zone,
+            logs,
+            selection,
+            printer,
+            message: Message::default(),
+            last,
+            skips,
+            leaves_ends_open: false,
+            tells_retention: false,
+        })
     }
 
     /// Opens log number `at` at the first entry that can be wanted. Says so where it cannot be read.
     pub(crate) fn open(&self, at: usize) -> Option<LogReader> {
         let log = &self.logs[at];
-        let opened = LogReader::open(&log.path).and_then(|mut reader| {
+        let opened = logtool::snapshot_of(&log.path).and_then(|mut snapshot| {
+            if self.leaves_ends_open {
+                snapshot.leave_end_open();
+            }
+            let mut reader = LogReader::new(snapshot);
             reader.set_times(self.selection.times_ns());
             if let Some(seqs) = self.selection.seqs().filter(|seqs| seqs.first > 1) {
                 let position = reader.position_of_seq(seqs.first)?;
@@ -68,8 +94,17 @@ impl<'ui> View<'ui> {
 
     /// A reader's log number `at` as a source of entries in the form that is printed.
     pub(crate) fn source(&self, at: usize, reader: LogReader) -> Source {
+        self.feed(at, Feed::Reader(reader))
+    }
+
+    /// As [`View::source`], of a log that is followed.
+    pub(crate) fn followed(&self, at: usize, follower: Follower) -> Source {
+        self.feed(at, Feed::Follower(Box::new(follower)))
+    }
+
+    fn feed(&self, at: usize, feed: Feed) -> Source {
         let joins_text = self.selection.reads_text() || self.printer.needs_whole_lines();
-        Source::new(at, self.logs[at].clone(), reader, joins_text)
+        Source::new(at, self.logs[at].clone(), feed, joins_text)
     }
 
     /// Prints all lines that are wanted but for the first `skip` of them, to the end.
@@ -77,7 +112,17 @@ impl<'ui> View<'ui> {
     /// # Errors
     /// What the output says.
     pub(crate) fn print_all(&mut self, merge: &mut Merge, mut skip: u64) -> anyhow::Result<()> {
-        loop {
+        self.print_some(merge, &mut skip, u64::MAX)?;
+        Ok(self.printer.finish()?)
+    }
+
+    /// As [`View::print_all`], in at most `steps` steps and without ending the last line; counts `skip` down. Returns
+    /// whether the end was reached.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub(crate) fn print_some(&mut self, merge: &mut Merge, skip: &mut u64, steps: u64) -> anyhow::Result<bool> {
+        for _ in 0..steps {
             match merge.step() {
                 Merged::Entry(at) => {
                     if !self.is_wanted(merge, at) {
@@ -86,8 +131,8 @@ impl<'ui> View<'ui> {
                     let source = merge.source(at);
                     let Some(entry) = source.entry() else { continue };
                     if !entry.is_continued() {
-                        self.skips[source.number] = skip > 0;
-                        skip = skip.saturating_sub(1);
+                        self.skips[source.number] = *skip > 0;
+                        *skip = skip.saturating_sub(1);
                     }
                     if self.skips[source.number] {
                         continue;
@@ -95,14 +140,18 @@ impl<'ui> View<'ui> {
                     self.printer.entry(source.number, &entry, &mut self.message)?;
                 }
                 Merged::Told(at, told) => self.tell(merge.source(at).number, &told)?,
-                Merged::Failed(_, error) => {
+                Merged::Failed(at, error) => {
                     self.printer.flush()?;
+                    if error.kind() == ErrorKind::Invalid {
+                        // Not what was asked for, and it will not become so.
+                        merge.end(at);
+                    }
                     self.ui.failed(&error.into());
                 }
-                Merged::End => break,
+                Merged::End => return Ok(true),
             }
         }
-        Ok(self.printer.finish()?)
+        Ok(false)
     }
 
     /// Whether the entry that source number `at` stands at is wanted.
@@ -144,7 +193,7 @@ impl<'ui> View<'ui> {
                 self.printer.flush()?;
                 self.ui.finding(path, &finding_text(finding, &self.zone));
             }
-            Told::Note(note) if is_told(note) => {
+            Told::Note(note) if is_told(note, self.tells_retention) => {
                 self.printer.flush()?;
                 self.ui.note(path, &note_text(note));
             }

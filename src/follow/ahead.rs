@@ -8,6 +8,11 @@ use crate::snapshot::{SegmentInfo, Snapshot};
 use crate::state::{read_state, writer_pid};
 
 impl Snapshot {
+    /// Leaves what there is to say of the log's end to somebody who follows it: read as if its writer were at work.
+    pub fn leave_end_open(&mut self) {
+        self.writer_pid.get_or_insert(0);
+    }
+
     /// Takes in the segments with these names and indexes.
     pub(super) fn take_in(&mut self, names: &[(String, u64)]) -> Result<()> {
         let mut failed = None;

@@ -61,7 +61,7 @@ fn write_all(logs: &[Log], text: &mut Text, output: &mut impl Write, ui: &Ui) ->
                 Ok(Some(Item::Finding(finding))) => {
                     ui.finding(&log.path, &finding_text(&finding, &zone));
                 }
-                Ok(Some(Item::Note(note))) if is_told(&note) => ui.note(&log.path, &note_text(&note)),
+                Ok(Some(Item::Note(note))) if is_told(&note, false) => ui.note(&log.path, &note_text(&note)),
                 Ok(Some(Item::Note(_))) => {}
                 Ok(None) => break,
                 Err(error) => ui.failed(&error.into()),

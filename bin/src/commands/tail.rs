@@ -5,6 +5,8 @@ use logtool::format::HEADER_BYTES;
 use logtool::reader::Position;
 
 use crate::cli::TailArgs;
+use crate::follow::Following;
+use crate::logs;
 use crate::merge::{Merge, Merged};
 use crate::terminal::{Status, Ui};
 use crate::values::TailStart;
@@ -15,18 +17,32 @@ const LOOK_BYTES: u64 = 64 << 10;
 
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, ui: &Ui) -> anyhow::Result<Status> {
-    anyhow::ensure!(!args.follow, "tail: this build of logtool cannot follow yet");
-    anyhow::ensure!(args.cursor_file.is_none(), "tail: this build of logtool has no --cursor-file yet");
-    let mut view = View::new(&args.logs, &args.filter, &args.form, ui)?;
-    print_start(&mut view, args.lines)?;
+    let logs = logs::find_or_await(&args.logs, args.follow, ui)?;
+    let mut view = View::of(logs, &args.filter, &args.form, ui)?;
+    if !args.follow && args.cursor_file.is_none() {
+        let (mut merge, skip) = open_start(&mut view, args.lines);
+        view.print_all(&mut merge, skip)?;
+        return Ok(Status::Sound);
+    }
+    let mut following = Following::new(&view, args.follow, args.cursor_file.as_deref())?;
+    view.leaves_ends_open = true;
+    if !following.has_cursor() {
+        let (mut merge, skip) = open_start(&mut view, args.lines);
+        following.show_start(&mut view, &mut merge, skip)?;
+    }
+    view.tells_retention = true;
+    following.run(&mut view)?;
     Ok(Status::Sound)
 }
 
-/// Prints the entries that `start` asks for, up to the end of the logs as it is now. Returns the logs, read to that end.
-fn print_start(view: &mut View<'_>, start: TailStart) -> anyhow::Result<Merge> {
+/// The logs, opened at the entries that `start` asks for or a little before, and how many of their lines to skip.
+fn open_start(view: &mut View<'_>, start: TailStart) -> (Merge, u64) {
     let mut sources = Vec::new();
     let mut skip = 0;
     for at in 0..view.logs.len() {
+        if view.leaves_ends_open && logs::is_to_come(&view.logs[at].path) {
+            continue;
+        }
         let Some(mut reader) = view.open(at) else { continue };
         if let TailStart::Last(wanted) = start {
             match find_last(view, at, &reader, wanted) {
@@ -50,9 +66,7 @@ fn print_start(view: &mut View<'_>, start: TailStart) -> anyhow::Result<Merge> {
         TailStart::Last(wanted) => skip.saturating_sub(wanted),
         TailStart::From(first) => first - 1,
     };
-    let mut merge = Merge::new(sources);
-    view.print_all(&mut merge, skip)?;
-    Ok(merge)
+    (Merge::new(sources), skip)
 }
 
 /// Where to start so that the last `wanted` lines that are to be shown come behind it, and how many do.

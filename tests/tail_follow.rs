@@ -1,0 +1,329 @@
+//! `logtool tail -f`: what comes out while the log is written, rolled, removed, and while the command is stopped.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use logtool::{Options, Retention, Writer};
+use nix::sys::signal::Signal;
+
+use crate::harness::{logtool, signal, temp_dir, wait};
+use crate::writer_basic::options;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A `logtool tail -f` at work.
+struct Tail {
+    child: Child,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+impl Tail {
+    fn start(args: &[&str], dirs: &[&Path]) -> Tail {
+        let mut child = logtool().arg("tail").args(args).args(dirs).spawn();
+        let (lines, errors) = (read_lines(child.stdout.take().unwrap()), read_lines(child.stderr.take().unwrap()));
+        Tail { child, lines, errors }
+    }
+
+    #[track_caller]
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line")
+    }
+
+    fn signal(&self, number: Signal) {
+        signal(&self.child, number);
+    }
+
+    /// Waits for the end; returns signal or exit code (as `Err`), and what had not been read yet.
+    #[track_caller]
+    fn end(mut self) -> (Result<i32, i32>, Vec<String>, Vec<String>) {
+        use std::os::unix::process::ExitStatusExt;
+        let status = wait(&mut self.child, PATIENCE).expect("it ends");
+        let ended = status.signal().ok_or_else(|| status.code().unwrap());
+        (ended, self.lines.iter().collect(), self.errors.iter().collect())
+    }
+
+    /// Lets it come to the end of what is there, then ends it by SIGTERM. Returns all lines not read yet.
+    #[track_caller]
+    fn finish_at(self, last: &str) -> (Vec<String>, Vec<String>) {
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|line| line != last) {
+            lines.push(self.line());
+        }
+        self.signal(Signal::SIGTERM);
+        let (ended, more, errors) = self.end();
+        assert_eq!(ended, Ok(Signal::SIGTERM as i32), "{errors:?}");
+        lines.extend(more);
+        (lines, errors)
+    }
+}
+
+fn read_lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            if sender.send(line.unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn text(seq: u64) -> String {
+    format!("line {seq} of a log that is followed while it is written")
+}
+
+fn numbered(seqs: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    seqs.map(text).collect()
+}
+
+fn write_upto(writer: &mut Writer, last: u64, flush_every: u64) {
+    while writer.next_seq() <= last {
+        let seq = writer.next_seq();
+        writer.line(text(seq).as_bytes(), 0, seq as i64).unwrap();
+        if seq % flush_every == 0 || seq == last {
+            writer.flush().unwrap();
+        }
+    }
+}
+
+/// Rolls each 1000 lines or so.
+fn rolls_by_1000_lines() -> Options {
+    options().roll_bytes(104 * 1000)
+}
+
+/// coreutils tail (its FIXME on `-F`): stopped for more rolls than one, whole files were skipped. hpcloud/tail#127.
+#[test]
+fn a_follower_stopped_over_twenty_rolls_gives_every_line_once() {
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), rolls_by_1000_lines()).unwrap();
+    write_upto(&mut writer, 1, 1);
+    let tail = Tail::start(&["-f", "-n", "+1"], &[dir.path()]);
+    let mut got = vec![tail.line()];
+    // As fast as it goes: about 100,000 lines a second, a write each 10.
+    for round in 1..=2 {
+        write_upto(&mut writer, round * 25_000 - 24_000, 10);
+        tail.signal(Signal::SIGSTOP);
+        write_upto(&mut writer, round * 25_000, 10);
+        tail.signal(Signal::SIGCONT);
+    }
+    assert!(writer.stats().segments_created > 45, "{:?}", writer.stats());
+    let (lines, errors) = tail.finish_at(&text(50_000));
+    got.extend(lines);
+    assert!(got == numbered(1..=50_000), "{} lines", got.len());
+    assert_eq!(errors, Vec::<String>::new());
+}
+
+/// systemd#36247, systemd#474: retention removes what is being read. The gap is told, with its range, on standard error and
+/// as an object in JSON, and what was not removed comes.
+#[test]
+fn what_retention_removed_while_the_follower_was_stopped_is_told_as_a_gap() {
+    let dir = temp_dir();
+    let keep = Retention { keep_segments: Some(3), ..Retention::default() };
+    let mut writer = Writer::open(dir.path(), rolls_by_1000_lines().retention(keep)).unwrap();
+    write_upto(&mut writer, 10, 1);
+    let tails =
+        [Tail::start(&["-f", "-n", "+1"], &[dir.path()]), Tail::start(&["-f", "--json", "-n", "+1"], &[dir.path()])];
+    let shown = |tail: &Tail, last: u64| while !tail.line().contains(&text(last)) {};
+    tails.iter().for_each(|tail| shown(tail, 10));
+    // What is written now comes from the segment that is held open.
+    write_upto(&mut writer, 11, 1);
+    tails.iter().for_each(|tail| shown(tail, 11));
+    tails.iter().for_each(|tail| tail.signal(Signal::SIGSTOP));
+    write_upto(&mut writer, 25_000, 100);
+    tails.iter().for_each(|tail| tail.signal(Signal::SIGCONT));
+    let [plain, json] = tails;
+    let (lines, errors) = plain.finish_at(&text(25_000));
+    let [gap] = &errors[..] else { panic!("{errors:?}") };
+    let range = gap.split("seq ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let (from, to) =
+        range.split_once("..").map(|(from, to)| (from.parse::<u64>().unwrap(), to.parse::<u64>().unwrap())).unwrap();
+    assert!(gap.contains("removed by retention") && from > 900 && to > 20_000, "{gap}");
+    let expected: Vec<String> = numbered(12..=from - 1).into_iter().chain(numbered(to + 1..=25_000)).collect();
+    assert!(lines == expected, "{range}");
+    let mut objects = Vec::new();
+    while objects.last().is_none_or(|line: &String| !line.contains(&text(25_000))) {
+        objects.push(json.line());
+    }
+    json.signal(Signal::SIGINT);
+    let (ended, _, errors) = json.end();
+    assert_eq!((ended, errors.len()), (Ok(Signal::SIGINT as i32), 1), "{errors:?}");
+    let object = objects.iter().find(|line| line.contains("retention")).expect("the gap in JSON");
+    assert!(object.contains(&format!("\"first\":{from},\"last\":{to}")), "{object}");
+}
+
+/// systemd#26746, systemd#30288: the cursor was not kept while following; an entry was skipped behind it. With filters on.
+#[test]
+fn stopped_by_signals_and_started_again_nothing_is_repeated_or_skipped() {
+    let (dir, state) = (temp_dir(), temp_dir());
+    let cursor = state.path().join("cursor");
+    let args = ["-f", "-n", "+1", "-g", "[05] of a log", "--cursor-file", cursor.to_str().unwrap()];
+    let mut writer = Writer::open(dir.path(), rolls_by_1000_lines()).unwrap();
+    let mut got = Vec::new();
+    for round in 1..=8u64 {
+        write_upto(&mut writer, round * 1500 - 900, 7);
+        let tail = Tail::start(&args, &[dir.path()]);
+        write_upto(&mut writer, round * 1500 - 3, 7);
+        if round % 2 == 0 {
+            // In the middle of its work, wherever that is.
+            tail.signal(if round % 4 == 0 { Signal::SIGTERM } else { Signal::SIGINT });
+            let (ended, lines, errors) = tail.end();
+            assert!(ended.is_ok() && errors.is_empty(), "{ended:?} {errors:?}");
+            got.extend(lines);
+        } else {
+            let (lines, errors) = tail.finish_at(&text((round * 1500 - 3) / 5 * 5));
+            assert_eq!(errors, Vec::<String>::new());
+            got.extend(lines);
+            // Hidden lines are behind the cursor too.
+            let text = std::fs::read_to_string(&cursor).unwrap();
+            assert!(text.ends_with(&format!(" seq {}\n", round * 1500 - 3)), "{text}");
+        }
+    }
+    let last = writer.next_seq() - 1;
+    let rest = logtool().arg("tail").args(&args[1..]).arg(dir.path()).run().expect_code(0);
+    got.extend(rest.text().lines().map(str::to_owned));
+    let expected: Vec<String> = (1..=last).filter(|seq| seq % 5 == 0).map(text).collect();
+    assert!(got == expected, "{} of {}", got.len(), expected.len());
+}
+
+#[test]
+fn killed_by_sigkill_at_most_the_last_batch_comes_again() {
+    let (dir, state) = (temp_dir(), temp_dir());
+    let cursor = state.path().join("cursor");
+    let args = ["-f", "-n", "+1", "--cursor-file", cursor.to_str().unwrap()];
+    let mut writer = Writer::open(dir.path(), rolls_by_1000_lines()).unwrap();
+    let mut seen = 0;
+    for round in 1..=6u64 {
+        let tail = Tail::start(&args, &[dir.path()]);
+        write_upto(&mut writer, round * 8000, 11);
+        std::thread::sleep(Duration::from_millis(round * 5));
+        tail.signal(Signal::SIGKILL);
+        let (_, lines, _) = tail.end();
+        // A line may be cut by the kill.
+        let number = |line: &String| line.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
+        let seqs: Vec<u64> = lines.iter().filter(|line| line.ends_with("written")).filter_map(number).collect();
+        let Some(&first) = seqs.first() else { continue };
+        assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1));
+        assert!(first <= seen + 1, "skipped from {seen} to {first}");
+        assert!(seen < first + 4096, "more than a batch again: {seen} {first}");
+        seen = *seqs.last().unwrap();
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn a_cursor_of_another_log_or_a_file_that_is_none_is_refused() {
+    let (one, two, state) = (temp_dir(), temp_dir(), temp_dir());
+    let cursor = state.path().join("cursor");
+    let file = ["--cursor-file", cursor.to_str().unwrap()];
+    [one.path(), two.path()].iter().for_each(|dir| write_upto(&mut Writer::open(dir, options()).unwrap(), 3, 1));
+    let outcome = logtool().args(["tail", "-n", "1"]).args(file).arg(one.path()).run().expect_code(0);
+    assert_eq!(outcome.text(), text(3) + "\n");
+    let outcome = logtool().arg("tail").args(file).arg(one.path()).run().expect_code(0);
+    assert_eq!((outcome.text().as_str(), outcome.stderr.as_str()), ("", ""));
+    for follow in [&["tail"][..], &["tail", "-f"]] {
+        let outcome = logtool().args(follow).args(file).arg(two.path()).run().expect_code(2);
+        assert!(outcome.stdout.is_empty() && outcome.stderr.contains("the cursor is of log"), "{}", outcome.stderr);
+    }
+    let outcome = logtool().arg("tail").args(file).args([one.path(), two.path()]).run().expect_code(2);
+    assert!(outcome.stderr.contains("one PATH"), "{}", outcome.stderr);
+    std::fs::write(&cursor, "my notes\n").unwrap();
+    let outcome = logtool().arg("tail").args(file).arg(one.path()).run().expect_code(2);
+    assert!(outcome.stderr.contains("no cursor file of logtool"), "{}", outcome.stderr);
+    assert_eq!(std::fs::read_to_string(&cursor).unwrap(), "my notes\n");
+}
+
+#[test]
+fn it_ends_at_once_when_standard_output_closes_though_nothing_is_written() {
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), options()).unwrap();
+    write_upto(&mut writer, 3, 1);
+    let mut child = logtool().args(["tail", "-f"]).arg(dir.path()).spawn();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut start = [0; 10];
+    stdout.read_exact(&mut start).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    drop(stdout);
+    let closed = Instant::now();
+    let status = wait(&mut child, PATIENCE).unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(closed.elapsed() < Duration::from_millis(500), "{:?}", closed.elapsed());
+}
+
+#[test]
+fn several_logs_are_followed_with_their_names_and_waited_for() {
+    let above = temp_dir();
+    let (shop, pay) = (above.path().join("shop"), above.path().join("deep/pay"));
+    let mut writer = Writer::open(&shop, options()).unwrap();
+    write_upto(&mut writer, 2, 1);
+    let tail = Tail::start(&["-F"], &[&shop, &pay]);
+    assert_eq!([tail.line(), tail.line()], [1, 2].map(|seq| format!("shop: {}", text(seq))));
+    let mut late = Writer::open(&pay, options()).unwrap();
+    write_upto(&mut late, 1, 1);
+    assert_eq!(tail.line(), format!("pay: {}", text(1)));
+    write_upto(&mut writer, 3, 1);
+    assert_eq!(tail.line(), format!("shop: {}", text(3)));
+    tail.signal(Signal::SIGTERM);
+    let (ended, lines, errors) = tail.end();
+    assert_eq!((ended, lines.len(), errors.len()), (Ok(15), 0, 0), "{errors:?}");
+}
+
+#[test]
+fn an_unfinished_line_goes_on_in_the_same_line() {
+    use logtool::format::{FLAG_CONTINUED, FLAG_UNFINISHED};
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), options()).unwrap();
+    let mut child = logtool().args(["tail", "-f"]).arg(dir.path()).spawn();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut expect = |expected: &str| {
+        let mut bytes = vec![0; expected.len()];
+        stdout.read_exact(&mut bytes).unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    };
+    writer.line(b"pass", FLAG_UNFINISHED, 1).unwrap();
+    writer.flush().unwrap();
+    expect("pass");
+    writer.line(b"word: ", FLAG_UNFINISHED | FLAG_CONTINUED, 2).unwrap();
+    writer.flush().unwrap();
+    expect("word: ");
+    writer.line(b"", FLAG_CONTINUED, 3).unwrap();
+    writer.line(b"next", 0, 3).unwrap();
+    writer.flush().unwrap();
+    expect("\nnext\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_log_whose_writer_is_gone_is_shown_and_followed_when_the_next_one_comes() {
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), options()).unwrap();
+    write_upto(&mut writer, 3, 1);
+    writer.close().unwrap();
+    drop(writer);
+    let tail = Tail::start(&["-f"], &[dir.path()]);
+    (1..=3).for_each(|seq| assert_eq!(tail.line(), text(seq)));
+    let mut writer = Writer::open(dir.path(), options()).unwrap();
+    write_upto(&mut writer, 5, 1);
+    (4..=5).for_each(|seq| assert_eq!(tail.line(), text(seq)));
+    assert_eq!(tail.lines.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
+    tail.signal(Signal::SIGTERM);
+    assert_eq!(tail.end(), (Ok(15), Vec::new(), Vec::new()));
+}
+
+#[test]
+fn what_can_not_be_followed_is_refused_with_a_reason() {
+    let dir = temp_dir();
+    let mut writer = Writer::open(&dir.path().join("log"), options()).unwrap();
+    write_upto(&mut writer, 1, 1);
+    let segment = dir.path().join("log").join(writer.active_name());
+    let outcome = logtool().args(["tail", "-f", "-n", "0"]).arg(&segment).run().expect_code(2);
+    assert!(outcome.stderr.contains("name the directory"), "{}", outcome.stderr);
+    std::fs::write(dir.path().join("text"), "text\n").unwrap();
+    let outcome = logtool().args(["tail", "-f"]).arg(dir.path().join("text")).run().expect_code(2);
+    assert!(outcome.stderr.contains("no logtool log"), "{}", outcome.stderr);
+}
