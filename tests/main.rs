@@ -3,10 +3,12 @@
 
 mod cat;
 mod cli_basics;
+mod decompress;
 mod follow;
 mod format_document;
 mod harness;
 mod sample;
+mod stat;
 mod tail;
 mod tail_follow;
 mod tidy;
