@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
@@ -26,7 +27,7 @@ impl OsStorage {
     }
 
     fn open_with(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn StorageFile>> {
-        open_regular(&self.dir.join(name), options).map(|file| Arc::new(OsFile { file }) as Arc<dyn StorageFile>)
+        open_regular(&self.dir.join(name), options).map(|file| Arc::new(OsFile::new(file)) as Arc<dyn StorageFile>)
     }
 }
 
@@ -53,15 +54,21 @@ pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result
 #[derive(Debug)]
 pub struct OsFile {
     file: File,
+    /// The process that holds the lock through this file; 0 if none does.
+    locked_by: AtomicU32,
 }
 
 impl OsFile {
+    fn new(file: File) -> OsFile {
+        OsFile { file, locked_by: AtomicU32::new(0) }
+    }
+
     /// Opens a regular file for reading.
     ///
     /// # Errors
     /// `InvalidInput` for what is no regular file, and what the system says.
     pub fn open(path: &Path) -> io::Result<OsFile> {
-        open_regular(path, OpenOptions::new().read(true)).map(|file| OsFile { file })
+        open_regular(path, OpenOptions::new().read(true)).map(OsFile::new)
     }
 }
 
@@ -99,7 +106,11 @@ impl StorageFile for OsFile {
     fn try_lock(&self) -> io::Result<bool> {
         let request = whole_file(libc::F_WRLCK);
         match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&request)) {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                // ORDERING: Relaxed; read when the file is dropped, which nothing else overlaps.
+                self.locked_by.store(std::process::id(), Ordering::Relaxed);
+                Ok(true)
+            }
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
@@ -109,6 +120,17 @@ impl StorageFile for OsFile {
         let mut request = whole_file(libc::F_RDLCK);
         fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut request))?;
         Ok(request.l_type != libc::F_UNLCK as libc::c_short)
+    }
+}
+
+impl Drop for OsFile {
+    /// Gives the lock back by name: closing alone keeps it while a child that was just forked has not called exec yet. In
+    /// a forked child the lock is the parent's and stays.
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; see `try_lock`.
+        if self.locked_by.load(Ordering::Relaxed) == std::process::id() {
+            let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
+        }
     }
 }
 
@@ -161,7 +183,7 @@ impl Storage for OsStorage {
         options.read(true).write(true).create_new(true).mode(self.mode);
         let file = options.open(self.dir.join(name))?;
         give_to(&file, &owner);
-        Ok(Arc::new(OsFile { file }))
+        Ok(Arc::new(OsFile::new(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
