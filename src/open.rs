@@ -28,7 +28,7 @@ use crate::options::{Options, SyncPolicy};
 use crate::rescue::RESCUE_NAME;
 use crate::retention::{Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, open_or_create};
 use crate::roll::{create_segment, random_id};
-use crate::scan::{Found, FrameScan};
+use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::{HeaderFault, Predecessor, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, PID_BYTES, WriterState, encode_pid, read_state, writer_pid};
 use crate::storage::{Storage, StorageFile};
@@ -68,8 +68,13 @@ impl Writer {
         let is_synced = options.sync != SyncPolicy::Never;
 
         let mut opened = OpenedSegments::new();
-        let holdings = Holdings::of(&*storage, &mut opened, &options.retention, Some((next.seq, HEADER_BYTES as u64)))?;
-        let plan = RetentionPlan::new(&options.retention, &holdings, now_ns);
+        let mut plan = None;
+        if !options.retention.is_none() {
+            let coming = Some((next.seq, HEADER_BYTES as u64));
+            let holdings = Holdings::of(&*storage, &mut opened, &options.retention, coming, now_ns)?;
+            plan = RetentionPlan::new(&options.retention, &holdings, now_ns)
+                .map(|plan| plan.looked_up(&*storage, &mut opened));
+        }
         let planned = plan.as_ref().and_then(|plan| plan.first_seq_kept).unwrap_or(1);
 
         let mut unsynced_older = past.unsynced.clone();
@@ -220,6 +225,13 @@ impl Newest {
             synced_upto: header.synced_upto,
             header,
         };
+        // A seal tells all that a scan would.
+        if let Some((offset, seal)) = read_seal(file, newest.header.segment_id, end)? {
+            newest.last_seq = newest.last_seq.max(seal.last_seq);
+            newest.accepted_end = offset;
+            newest.seal = Some(seal);
+            return Ok(newest);
+        }
         let mut scan =
             FrameScan::new(file, newest.header.segment_id, HEADER_BYTES as u64, end, newest.header.first_seq);
         while let Some(found) = scan.next_found()? {

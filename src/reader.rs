@@ -11,7 +11,7 @@ use crate::entry::{Definitions, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Note, NoteKind, SeqRange};
 use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, INDEX_POINTS_MAX};
-use crate::scan::{Found, FrameScan};
+use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::SegmentName;
 use crate::snapshot::Snapshot;
 use crate::storage::{ReadAt, Storage, StorageFile};
@@ -397,22 +397,9 @@ impl Snapshot {
     /// # Errors
     /// Where it can't be read.
     pub fn seal(&self, at: usize) -> Result<Option<(u64, Seal)>> {
-        let (info, file) = (&self.segments[at], self.open(at)?);
-        let mut footer = [0u8; 16];
-        let footer_at = info.bytes.saturating_sub(16);
-        let read = file.read_full_at(&mut footer, footer_at);
-        read.map_err(|error| Error::io("cannot read", error).at(self.storage().path().join(&info.name)))?;
-        let offset = Seal::offset_in_footer(&footer).filter(|offset| *offset < info.bytes);
-        let Some(offset) = offset.filter(|&offset| is_frame_place(offset)) else {
-            return Ok(None);
-        };
-        let mut scan = FrameScan::new(file, info.header.segment_id, offset, info.bytes, 0);
-        Ok(match scan.next_at_start()? {
-            Some(header) if header.kind == FrameKind::Seal as u8 => {
-                Seal::decode(scan.payload()).map(|seal| (offset, seal))
-            }
-            _ => None,
-        })
+        let info = &self.segments[at];
+        let read = read_seal(self.open(at)?, info.header.segment_id, info.bytes);
+        read.map_err(|error| error.at(self.storage().path().join(&info.name)))
     }
 
     /// Whether the frame that the index names is there: an index that is wrong only costs the time that it would save.

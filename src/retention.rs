@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::control::{RetentionMark, RetentionRule, Seal};
+use crate::control::{RetentionMark, RetentionRule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameKind;
 use crate::options::{KeepFree, Retention, SyncPolicy};
-use crate::scan::{Found, FrameScan};
+use crate::scan::read_seal;
 use crate::segment::{SegmentHeader, SegmentName};
 use crate::storage::{Space, Storage, StorageFile};
 use crate::writer::Writer;
@@ -44,21 +45,12 @@ impl OpenedSegment {
         OpenedSegment { first_seq: header.first_seq, opened_ns: header.opened_ns, newest_ns: None }
     }
 
-    /// Reads header and seal; `None` if there is no header.
-    fn read(file: &dyn StorageFile) -> Option<OpenedSegment> {
+    /// Reads the header, and with `with_seal` the seal; `None` if there is no header.
+    fn read(file: &dyn StorageFile, with_seal: bool) -> Option<OpenedSegment> {
         let header = SegmentHeader::read(file).ok()?.ok()?;
-        let mut opened = OpenedSegment::of(&header);
-        let len = file.len().ok()?;
-        let mut footer = [0u8; 16];
-        let read = file.read_full_at(&mut footer, len.saturating_sub(16)).ok()?;
-        let offset = Seal::offset_in_footer(&footer).filter(|&offset| read == footer.len() && offset < len);
-        if let Some(offset) = offset {
-            let mut scan = FrameScan::new(file, header.segment_id, offset, len, 0);
-            if let Ok(Some(Found::Frame { .. })) = scan.next_found() {
-                opened.newest_ns = Seal::decode(scan.payload()).map(|seal| seal.time_max_ns);
-            }
-        }
-        Some(opened)
+        let seal = if with_seal { read_seal(file, header.segment_id, file.len().ok()?).ok().flatten() } else { None };
+        let newest_ns = seal.map(|(_, seal)| seal.time_max_ns);
+        Some(OpenedSegment { newest_ns, ..OpenedSegment::of(&header) })
     }
 
     /// A time at which everything in it had been logged, but for what the next segment's opening tells.
@@ -73,7 +65,9 @@ pub(crate) struct RetentionPlan {
     /// Names, oldest first.
     pub(crate) names: Vec<String>,
     pub(crate) rule: RetentionRule,
-    /// First sequence number that stays; `None` if that cannot be told.
+    /// The first segment that stays; `None` for the one about to be created.
+    first_kept: Option<String>,
+    /// First sequence number that stays; `None` if that cannot be told, or was not looked up.
     pub(crate) first_seq_kept: Option<u64>,
 }
 
@@ -94,6 +88,21 @@ pub(crate) struct Holdings {
 /// Segments by file name, so that each is looked into once.
 pub(crate) type OpenedSegments = HashMap<String, OpenedSegment>;
 
+/// What is known of a segment, looked up in its file the first time.
+fn look_up(storage: &dyn Storage, opened: &mut OpenedSegments, name: &str, with_seal: bool) -> Option<OpenedSegment> {
+    if let Some(known) = opened.get(name) {
+        return Some(*known);
+    }
+    let known = OpenedSegment::read(&*storage.open(name).ok()?, with_seal)?;
+    opened.insert(name.to_owned(), known);
+    Some(known)
+}
+
+/// What was logged at or before this time is too old.
+fn oldest_kept_ns(age: Duration, now_ns: i64) -> i64 {
+    now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
+}
+
 impl Holdings {
     /// What lies in the directory.
     pub(crate) fn of(
@@ -101,19 +110,21 @@ impl Holdings {
         opened: &mut OpenedSegments,
         rules: &Retention,
         next: Option<(u64, u64)>,
+        now_ns: i64,
     ) -> Result<Holdings> {
         let failed = |what: &str, error: io::Error| Error::io(what, error).at(storage.path());
         let (mut files, other_bytes) =
             segment_files(storage).map_err(|error| failed("cannot list the directory", error))?;
         opened.retain(|name, _| files.iter().any(|file| file.name == *name));
-        for file in &mut files {
-            if !opened.contains_key(&file.name)
-                && let Ok(segment) = storage.open(&file.name)
-                && let Some(known) = OpenedSegment::read(&*segment)
-            {
-                opened.insert(file.name.clone(), known);
+        if let Some(age) = rules.keep_age {
+            let limit = oldest_kept_ns(age, now_ns);
+            for file in &mut files {
+                file.opened = look_up(storage, opened, &file.name, true);
+                // What was opened after that, and all behind it, stays.
+                if file.opened.is_some_and(|opened| opened.opened_ns > limit) {
+                    break;
+                }
             }
-            file.opened = opened.get(&file.name).copied();
         }
         let space = match rules.keep_free {
             Some(_) => Some(storage.space().map_err(|error| failed("cannot tell the free space", error))?),
@@ -149,7 +160,7 @@ impl RetentionPlan {
             count_until(&|_, bytes| all - bytes <= keep)
         });
         let by_age = rules.keep_age.map_or(0, |age| {
-            let limit = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+            let limit = oldest_kept_ns(age, now_ns);
             // Everything in a segment was logged before the next one was opened.
             let ended_ns = |count: usize| {
                 let next_opened = match files.get(count + 1) {
@@ -185,7 +196,16 @@ impl RetentionPlan {
             Some(file) => file.opened.map(|opened| opened.first_seq),
             None => holdings.next.map(|(first_seq, _)| first_seq),
         };
-        Some(RetentionPlan { names: gone.iter().map(|file| file.name.clone()).collect(), rule, first_seq_kept })
+        let names = gone.iter().map(|file| file.name.clone()).collect();
+        Some(RetentionPlan { names, rule, first_kept: kept.first().map(|file| file.name.clone()), first_seq_kept })
+    }
+
+    /// The plan with the first number that stays looked up, where it is not known yet.
+    pub(crate) fn looked_up(mut self, storage: &dyn Storage, opened: &mut OpenedSegments) -> RetentionPlan {
+        if let Some(name) = self.first_kept.as_ref().filter(|_| self.first_seq_kept.is_none()) {
+            self.first_seq_kept = look_up(storage, opened, name, false).map(|known| known.first_seq);
+        }
+        self
     }
 }
 
@@ -221,10 +241,10 @@ impl Writer {
 
     /// As [`apply_retention`](Writer::apply_retention), with everything flushed.
     pub(crate) fn retain_now(&mut self) -> Result<u64> {
-        let holdings = self.holdings(None)?;
-        let now_ns = (self.options.clock)();
-        match RetentionPlan::new(&self.options.retention, &holdings, now_ns) {
-            Some(plan) => self.mark_and_remove(&plan),
+        let (rules, now_ns) = (self.options.retention, (self.options.clock)());
+        let holdings = Holdings::of(&*self.storage, &mut self.opened, &rules, None, now_ns)?;
+        match RetentionPlan::new(&rules, &holdings, now_ns) {
+            Some(plan) => self.mark_and_remove(plan),
             None => Ok(0),
         }
     }
@@ -235,17 +255,13 @@ impl Writer {
     /// What the system says.
     pub fn remove_oldest(&mut self) -> Result<bool> {
         self.check_open()?;
-        let holdings = self.holdings(None)?;
+        let no_rules = Retention::default();
+        let holdings = Holdings::of(&*self.storage, &mut self.opened, &no_rules, None, 0)?;
         let count = usize::from(holdings.files.len() > 1);
         match RetentionPlan::oldest(&holdings, count, RetentionRule::DiskFull) {
-            Some(plan) => self.mark_and_remove(&plan).map(|removed| removed > 0),
+            Some(plan) => self.mark_and_remove(plan).map(|removed| removed > 0),
             None => Ok(false),
         }
-    }
-
-    /// What lies in the directory. `next` as in [`Holdings`].
-    fn holdings(&mut self, next: Option<(u64, u64)>) -> Result<Holdings> {
-        Holdings::of(&*self.storage, &mut self.opened, &self.options.retention, next)
     }
 
     /// What is to go once a segment has been created whose first number is `first_seq` and that adds `bytes`.
@@ -253,12 +269,15 @@ impl Writer {
         if self.options.retention.is_none() {
             return Ok(None);
         }
-        let holdings = self.holdings(Some((first_seq, bytes)))?;
-        Ok(RetentionPlan::new(&self.options.retention, &holdings, (self.options.clock)()))
+        let (rules, now_ns) = (self.options.retention, (self.options.clock)());
+        let holdings = Holdings::of(&*self.storage, &mut self.opened, &rules, Some((first_seq, bytes)), now_ns)?;
+        let plan = RetentionPlan::new(&rules, &holdings, now_ns);
+        Ok(plan.map(|plan| plan.looked_up(&*self.storage, &mut self.opened)))
     }
 
     /// Puts the first number kept on record in the log, then removes.
-    fn mark_and_remove(&mut self, plan: &RetentionPlan) -> Result<u64> {
+    fn mark_and_remove(&mut self, plan: RetentionPlan) -> Result<u64> {
+        let plan = plan.looked_up(&*self.storage, &mut self.opened);
         let maintenance = self.maintenance_lock()?;
         if let Some(first_seq_kept) = plan.first_seq_kept
             && first_seq_kept > self.first_seq_kept
@@ -281,7 +300,7 @@ impl Writer {
                 Ok(()) => self.sync_flushed()?,
             }
         }
-        let removed = self.remove_planned(plan, maintenance)?;
+        let removed = self.remove_planned(&plan, maintenance)?;
         self.write_pending()?;
         Ok(removed)
     }
@@ -329,7 +348,7 @@ impl Writer {
     pub(crate) fn may_need_retention(&self, now_ns: i64) -> bool {
         let Retention { keep_age, keep_free, .. } = self.options.retention;
         let aged = keep_age.is_some_and(|age| {
-            let limit = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+            let limit = oldest_kept_ns(age, now_ns);
             let older = self.opened.iter().filter(|(name, _)| **name != self.active.name);
             older.map(|(_, opened)| opened.opened_ns).min().is_some_and(|opened_ns| opened_ns <= limit)
         });

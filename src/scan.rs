@@ -10,8 +10,9 @@
 //!    over by its length, so that each byte is looked at a bounded number of times.
 //! 4. If there is no later valid frame, everything from `offset` on is the tail.
 
+use crate::control::Seal;
 use crate::error::{Error, Result};
-use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FRAME_MARKER};
+use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FRAME_MARKER, FrameKind, HEADER_BYTES};
 use crate::frame::{FrameHeader, Seed};
 use crate::storage::ReadAt;
 
@@ -353,6 +354,29 @@ impl<R: ReadAt> FrameScan<R> {
             }
         }
     }
+}
+
+/// The seal at the end of a segment with this id and `len` bytes, and where its frame starts; `None` if there is none.
+///
+/// # Errors
+/// Only where the file could not be read.
+pub fn read_seal<R: ReadAt>(source: R, segment_id: u64, len: u64) -> Result<Option<(u64, Seal)>> {
+    let mut footer = [0u8; 16];
+    let read =
+        source.read_full_at(&mut footer, len.saturating_sub(16)).map_err(|error| Error::io("cannot read", error))?;
+    let told = Seal::offset_in_footer(&footer).filter(|_| read == footer.len());
+    let is_place =
+        |offset: &u64| (HEADER_BYTES as u64..len).contains(offset) && offset.is_multiple_of(FRAME_ALIGN as u64);
+    let Some(offset) = told.filter(is_place) else { return Ok(None) };
+    let mut scan = FrameScan::new(source, segment_id, offset, len, 0);
+    Ok(match scan.next_found()? {
+        Some(Found::Frame { offset: found, header, .. })
+            if found == offset && header.kind == FrameKind::Seal as u8 && scan.offset() == len =>
+        {
+            Seal::decode(scan.payload()).map(|seal| (offset, seal))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]
