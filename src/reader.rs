@@ -14,7 +14,7 @@ use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, INDEX_POINTS_MAX};
 use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::SegmentName;
 use crate::snapshot::Snapshot;
-use crate::storage::{ReadAt, Storage, StorageFile};
+use crate::storage::{Storage, StorageFile};
 use crate::storage_os::OsStorage;
 use crate::walk::{Item, SegmentWalk};
 
