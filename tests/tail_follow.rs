@@ -1,6 +1,6 @@
 //! `logtool tail -f`: what comes out while the log is written, rolled, removed, and while the command is stopped.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,6 +10,7 @@ use logtool::{Options, Retention, Writer};
 use nix::sys::signal::Signal;
 
 use crate::harness::{logtool, signal, temp_dir, wait};
+use crate::write::SmallDisk;
 use crate::writer_basic::options;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -326,4 +327,85 @@ fn what_can_not_be_followed_is_refused_with_a_reason() {
     std::fs::write(dir.path().join("text"), "text\n").unwrap();
     let outcome = logtool().args(["tail", "-f"]).arg(dir.path().join("text")).run().expect_code(2);
     assert!(outcome.stderr.contains("no logtool log"), "{}", outcome.stderr);
+}
+
+/// A writer killed at any time and started again, each time at another place of its work, with small rolls.
+#[test]
+fn a_writer_killed_and_started_again_is_followed_without_a_gap_or_a_repeat() {
+    let dir = temp_dir();
+    let log = dir.path().join("log");
+    let tail = Tail::start(&["-f", "-n", "+1"], &[&log]);
+    let mut echoed = Vec::new();
+    for round in 0..12 {
+        let mut child = logtool().args(["write", "--tee", "--roll-bytes", "16KiB"]).arg(&log).spawn();
+        let mut stdin = child.stdin.take().unwrap();
+        let echo = read_lines(child.stdout.take().unwrap());
+        let feeder = std::thread::spawn(move || {
+            for number in 0..200_000 {
+                // Until the pipe breaks.
+                if stdin.write_all(format!("round {round} line {number}\n").as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        // At least the first lines; then some time within the next rolls.
+        echoed.push(echo.recv_timeout(PATIENCE).unwrap());
+        std::thread::sleep(Duration::from_micros(round * 1500));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        feeder.join().unwrap();
+        // The last line may be cut by the kill.
+        echoed.extend(echo.iter().filter(|line| line.starts_with(&format!("round {round} line "))));
+        echoed.pop();
+    }
+    let (lines, errors) = {
+        let mut writer = Writer::open(&log, options()).unwrap();
+        writer.line(b"the end", 0, 1).unwrap();
+        writer.flush().unwrap();
+        tail.finish_at("the end")
+    };
+    // Each round is there from its first line on, without a hole; more may be there than was echoed.
+    let mut next = (0, 0);
+    let parse = |line: &String| {
+        let mut words = line.split(' ');
+        let mut number =
+            |word| words.next().filter(|found| *found == word).and(words.next()).and_then(|word| word.parse().ok());
+        Some((number("round")?, number("line")?))
+    };
+    for line in &lines[..lines.len() - 1] {
+        let (round, number): (u64, u64) = parse(line).unwrap_or_else(|| panic!("half a line: {line}"));
+        assert!((round, number) == next || (round > next.0 && number == 0), "{line}, expected {next:?}");
+        next = (round, number + 1);
+    }
+    let shown: std::collections::HashSet<&String> = lines.iter().collect();
+    assert!(echoed.len() > 12 && echoed.iter().all(|line| shown.contains(line)));
+    assert!(errors.iter().all(|error| !error.contains("LOST") && !error.contains("UNKNOWN")), "{errors:?}");
+}
+
+/// systemd#3968: no new lines after the disk was full and had room again.
+#[test]
+fn new_lines_come_after_the_disk_was_full() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let (ballast, log) = (disk.0.path().join("ballast"), disk.0.path().join("log"));
+    std::fs::write(&ballast, vec![1u8; 700_000]).unwrap();
+    let tail = Tail::start(&["-f", "-n", "+1"], &[&log]);
+    let mut child = logtool().args(["write", "--roll-bytes", "50KiB"]).arg(&log).spawn();
+    let mut stdin = child.stdin.take().unwrap();
+    let errors = read_lines(child.stderr.take().unwrap());
+    let feeder = std::thread::spawn(move || {
+        (1..=5000).for_each(|seq| stdin.write_all(format!("{}\n", text(seq)).as_bytes()).unwrap());
+    });
+    while !errors.recv_timeout(PATIENCE).unwrap().contains("waiting for space") {}
+    let mut lines = Vec::new();
+    while let Ok(line) = tail.lines.recv_timeout(Duration::from_millis(300)) {
+        lines.push(line);
+    }
+    assert!(!lines.is_empty() && lines.len() < 5000, "{}", lines.len());
+    std::fs::remove_file(&ballast).unwrap();
+    feeder.join().unwrap();
+    assert!(wait(&mut child, PATIENCE).unwrap().success());
+    let (rest, errors) = tail.finish_at(&text(5000));
+    lines.extend(rest);
+    assert!(lines == numbered(1..=5000), "{}", lines.len());
+    assert_eq!(errors, Vec::<String>::new());
 }

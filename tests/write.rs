@@ -209,10 +209,10 @@ fn new_files_have_the_mode_asked_for() {
 }
 
 /// A file system of so many bytes, unmounted at the end; `None` where this process may not mount.
-struct SmallDisk(tempfile::TempDir);
+pub(crate) struct SmallDisk(pub(crate) tempfile::TempDir);
 
 impl SmallDisk {
-    fn new(bytes: u32) -> Option<SmallDisk> {
+    pub(crate) fn new(bytes: u32) -> Option<SmallDisk> {
         let dir = temp_dir();
         let mounted = std::process::Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])

@@ -73,6 +73,8 @@ impl<'a> Following<'a> {
             };
             let cursor = Cursor { log_id: reader.snapshot().log_id, seq: reader.last_seq() };
             self.starts[source.number] = Start::After(cursor);
+            // There is one log where there is a file.
+            self.cursor_file.map_or(Ok(()), |path| cursor.store(path))?;
         }
         Ok(())
     }
