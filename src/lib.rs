@@ -58,6 +58,7 @@ pub mod format;
 mod format_value;
 pub mod frame;
 mod home;
+pub mod json;
 mod links;
 mod open;
 pub mod options;

@@ -7,6 +7,7 @@ mod decompress;
 mod follow;
 mod format_document;
 mod harness;
+mod json;
 mod sample;
 mod stat;
 mod tail;

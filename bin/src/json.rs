@@ -15,8 +15,7 @@ use crate::select::Message;
 use crate::source::Told;
 use crate::told;
 
-/// Version of the form: it grows when a field changes its meaning or goes, not when one is added.
-pub(crate) const VERSION: u32 = 1;
+use logtool::json::VERSION;
 
 /// Integers above this are not exact in readers that hold numbers as 64-bit floats.
 const EXACT_MAX: u128 = 1 << 53;
