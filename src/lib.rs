@@ -62,6 +62,7 @@ pub mod json;
 mod links;
 mod open;
 pub mod options;
+pub mod plain_copy;
 pub mod reader;
 pub mod render;
 pub mod report;

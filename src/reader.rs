@@ -129,6 +129,11 @@ impl LogReader {
         self.times_ns = times_ns;
     }
 
+    /// Number in the snapshot of the segment that is read, or comes next.
+    pub(crate) fn segment_number(&self) -> usize {
+        self.at
+    }
+
     /// Name of the segment that is read.
     pub fn segment_name(&self) -> Option<&str> {
         self.snapshot.segments.get(self.at).map(|segment| segment.name.as_str())

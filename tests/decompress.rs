@@ -171,3 +171,63 @@ fn a_line_whose_rest_is_lost_ends_before_the_next() {
     writer.close().unwrap();
     assert_eq!(decompress(dir.path(), &[]).expect_code(0).text(), "begun\nanother\nbegun too\n");
 }
+
+/// Everything of a log as text in UTC and as JSON, to compare logs by.
+fn shown(dir: &Path) -> (Vec<u8>, Vec<u8>) {
+    let json = logtool().args(["cat", "--json"]).arg(dir).run().stdout;
+    let entries: Vec<&[u8]> =
+        json.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"{\"v\":1,\"type\":\"entry\"")).collect();
+    (decompress(dir, &[]).stdout, entries.join(&b'\n'))
+}
+
+#[test]
+fn frames_are_plain_segments_that_verify_as_sound_and_hold_the_same() {
+    for options in [plain(), compressed(), plain().roll_bytes(8 << 10), compressed().roll_bytes(8 << 10)] {
+        let top = temp_dir();
+        let (log, copy) = (top.path().join("log"), top.path().join("copy"));
+        write_requests(&log, options.clone());
+        write_requests(&log, options.clone());
+        let mut writer = writer(&log, options);
+        for number in 0..3000 {
+            writer.line(format!("line {number}").as_bytes(), 0, NOON_NS + number).unwrap();
+            if number % 100 == 0 {
+                writer.flush().unwrap();
+            }
+        }
+        writer.line(&vec![b'x'; 3 << 20], 0, NOON_NS).unwrap();
+        writer.flush().unwrap();
+        drop(writer);
+        let done = decompress(&log, &["--frames", "-o", copy.to_str().unwrap()]).expect_code(0);
+        assert_eq!((done.text(), done.stderr.as_str()), (String::new(), ""));
+        assert!(shown(&copy) == shown(&log));
+        let verified = logtool().arg("verify").arg(&copy).run().expect_code(0).text();
+        assert!(verified.contains("SOUND"), "{verified}");
+        assert_eq!(segments(&copy).len(), segments(&log).len());
+        let stat = logtool().args(["stat", "--json"]).arg(&copy).run().expect_code(0).text();
+        assert!(stat.contains("\"compressed\":false") && !stat.contains("\"compressed\":true"), "{stat}");
+        let again = decompress(&log, &["--frames", "-o", copy.to_str().unwrap()]).expect_code(2);
+        assert!(again.stderr.contains("not empty"), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn frames_of_a_damaged_log_declare_what_is_lost() {
+    let top = temp_dir();
+    let (log, copy) = (top.path().join("log"), top.path().join("copy"));
+    for run in 0..4 {
+        let mut writer = writer(&log, plain());
+        for line in 0..3 {
+            writer.line(format!("run {run} line {line}").as_bytes(), 0, NOON_NS).unwrap();
+        }
+        writer.close().unwrap();
+    }
+    let files = segments(&log);
+    let place = find_bytes(&files[0], b"run 0 line 1");
+    crate::harness::flip_bit(&files[0], 8 * place);
+    fs::remove_file(&files[2]).unwrap();
+    let done = decompress(&log, &["--frames", "-o", copy.to_str().unwrap()]).expect_code(1);
+    assert!(done.stderr.contains("seq 2") && done.stderr.contains("seq 7..9"), "{}", done.stderr);
+    assert!(shown(&copy) == shown(&log));
+    let verified = logtool().arg("verify").arg(&copy).run().expect_code(0).text();
+    assert!(verified.contains("declared lost"), "{verified}");
+}

@@ -4,9 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
+use logtool::plain_copy::{Met, plain_copy};
 use logtool::render::{Renderer, UtcStamper, push_line_utc};
+use logtool::storage::Storage;
+use logtool::storage_os::OsStorage;
 use logtool::{Entry, Error, Item, LogReader};
 
 use crate::cli::DecompressArgs;
@@ -22,7 +26,10 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Runs the command.
 pub(crate) fn run(args: &DecompressArgs, ui: &Ui) -> anyhow::Result<Status> {
     let logs = logs::find(&args.logs, ui)?;
-    anyhow::ensure!(!args.frames, "decompress: this build of logtool has no --frames yet");
+    if args.frames {
+        let to = args.output.as_deref().context("--frames needs -o NEWDIR")?;
+        return write_frames(&logs, to, ui);
+    }
     let mut text = Text::default();
     match &args.output {
         None => {
@@ -71,6 +78,36 @@ fn write_all(logs: &[Log], text: &mut Text, output: &mut impl Write, ui: &Ui) ->
     }
     text.write_to(output)?;
     Ok(())
+}
+
+/// Writes the segments of a log uncompressed into the new directory `to`.
+fn write_frames(logs: &[Log], to: &Path, ui: &Ui) -> anyhow::Result<Status> {
+    let shown = escape_path(to);
+    let log = match logs {
+        [] => return Ok(Status::Sound),
+        [log] => log,
+        _ => anyhow::bail!("{shown}: one directory holds one log; give --frames a single PATH"),
+    };
+    let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    refuse_input(to, dir, logs)?;
+    let snapshot = logtool::snapshot_of(&log.path)?;
+    match fs::create_dir(to) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let is_empty = fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
+            anyhow::ensure!(is_empty, "{shown}: exists and is not empty; give -o a new directory");
+        }
+        Err(error) => return Err(Error::io("cannot create", error).at(to).into()),
+    }
+    let zone = time::zone(false, ui);
+    let storage: Arc<dyn Storage> = Arc::new(OsStorage::new(to, 0o640));
+    plain_copy(snapshot, &storage, &mut |met| match met {
+        Met::Item(Item::Finding(finding)) => ui.finding(&log.path, &finding_text(finding, &zone)),
+        Met::Item(Item::Note(note)) if is_told(note, false) => ui.note(&log.path, &note_text(note)),
+        Met::Item(_) => {}
+        Met::Failed(error) => ui.failed(&error.into()),
+    })?;
+    Ok(Status::Sound)
 }
 
 /// Entries as the text that was written.
