@@ -218,16 +218,21 @@ impl ActiveSegment {
             if error.is_none() { stretch } else { Stretch::of(&frames[..done], self.seed, self.end, self.next_seq) };
         let whole = taken.bytes;
         if whole > 0 {
-            self.index.add(self.end, self.next_seq, &taken.tally);
-            self.tally.absorb(&taken.tally);
-            if self.definitions.len() < SEAL_DEFINITIONS_MAX + 1 {
-                self.definitions.extend(&taken.definitions);
-            }
-            self.next_seq = taken.next_seq;
-            self.end += whole as u64;
+            self.take_in(&taken);
         }
         self.cut_dirty();
         Written { whole, error }
+    }
+
+    /// Counts a stretch that stands at the end as part of the segment.
+    pub(crate) fn take_in(&mut self, taken: &Stretch) {
+        self.index.add(self.end, self.next_seq, &taken.tally);
+        self.tally.absorb(&taken.tally);
+        if self.definitions.len() < SEAL_DEFINITIONS_MAX + 1 {
+            self.definitions.extend(&taken.definitions);
+        }
+        self.next_seq = taken.next_seq;
+        self.end += taken.bytes as u64;
     }
 
     /// Cuts off what stands behind the last whole frame. Returns whether nothing stands there now.

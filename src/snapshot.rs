@@ -395,6 +395,7 @@ impl Snapshot {
             let (first_seq, run_start) = opened.unwrap_or_default();
             let header = SegmentHeader {
                 flags: 0,
+                run_id: run_start.map_or(0, |start| start.run_id),
                 segment_id: known.segment_id,
                 index: bad.index,
                 index_last: bad.index,
