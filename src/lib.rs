@@ -48,6 +48,7 @@ mod batch;
 pub mod block;
 mod bytes;
 mod check;
+pub mod clean_copy;
 pub mod clock;
 pub mod control;
 pub mod entry;

@@ -21,7 +21,8 @@ impl Snapshot {
         last_seq: Option<u64>,
     ) -> Vec<Item<'static>> {
         let mut items = Vec::new();
-        if let Some(copy) = info.copy_fault {
+        let may_be_begun = self.is_live() && info.bytes < HEADER_BYTES as u64;
+        if let Some(copy) = info.copy_fault.filter(|_| !may_be_begun) {
             let offset = u64::from(copy) * HEADER_COPY_BYTES as u64;
             items.push(self.finding_at(Fault::HeaderCopy(copy), info, offset, HEADER_COPY_BYTES as u64));
         }
@@ -131,7 +132,7 @@ impl Snapshot {
         if self.is_single_file || self.is_live() {
             return Vec::new();
         }
-        let upto = self.state.map(|state| state.newest_seq);
+        let upto = self.recorded_upto(last);
         // Without a record and without anything that could have been a segment, nothing was ever accepted.
         let nothing = self.segments.is_empty() && self.unreadable.is_empty();
         let unknown = if nothing { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };

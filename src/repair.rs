@@ -146,8 +146,9 @@ pub struct Repaired {
     pub unsettled: Vec<(Finding, &'static str)>,
 }
 
-/// Rounds of planning and doing; one is enough but for logs with more damage than a plan holds.
-const ROUNDS_MAX: usize = 1000;
+/// Rounds of planning and doing besides those for more damage than a plan holds. One does it; what the next ones would find
+/// is what the first one laid open.
+const ROUNDS: u32 = 4;
 
 /// Plans the repair of the log in `snapshot`. Changes nothing.
 ///
@@ -208,14 +209,15 @@ pub(crate) fn repair_as(
         return Ok(repaired);
     }
     let lock = crate::open::take_lock(storage.as_ref())?;
-    for _ in 0..ROUNDS_MAX {
+    let mut was_partial = false;
+    for round in 0.. {
         let snapshot = Snapshot::take_locked(Arc::clone(storage))?;
         let plan = plan_as(&snapshot, options, &|_| {}, seals_all)?;
         repaired.unsettled = plan.unsettled.clone();
-        // A step that has to be taken twice does not help.
-        if plan.actions.iter().all(|action| repaired.actions.contains(action)) {
+        if plan.actions.is_empty() || (round >= ROUNDS && !was_partial) {
             break;
         }
+        was_partial = plan.is_partial;
         crate::repair_apply::apply(storage.as_ref(), lock.as_ref(), &plan)?;
         repaired.actions.extend(plan.actions);
     }

@@ -172,14 +172,21 @@ impl<'a> Planner<'a> {
             (Loss::UnknownAfter(seq), None) => SeqRange::new(seq + 1, seq.saturating_add(VOID_SEQS)),
         };
         let class = match finding.class {
+            LossClass::PowerCut => LossClass::PowerCut,
             LossClass::Unknown if finding.fault == Fault::NoEvidence => LossClass::Unknown,
             _ if matches!(finding.loss, Loss::UnknownAfter(_)) => LossClass::MissingSegment,
             class => class,
         };
         let index_before = self.before.map_or(0, |before| before.index_last);
         let index_next = next.map_or(u64::MAX, |next| next.header.index);
-        let own = replaces.as_ref().and_then(|name| self.snapshot.unreadable.iter().find(|bad| bad.name == *name));
+        let unreadable = &self.snapshot.unreadable;
+        let own = replaces.as_ref().and_then(|name| unreadable.iter().find(|bad| bad.name == *name));
         let free = (index_before + 1..index_next).find(|index| !self.used_indexes.contains(index));
+        // A file that was never more than begun, or was cut to nothing, can give its place.
+        let begun =
+            unreadable.iter().find(|bad| bad.fault.is_none() && (index_before + 1..index_next).contains(&bad.index));
+        let own = own.or(begun.filter(|_| free.is_none()));
+        let replaces = own.map(|bad| bad.name.clone());
         let Some(index) = own.map(|bad| bad.index).or(free) else {
             self.leave(finding, "there is no room for a segment that declares it: use --output for a clean copy");
             return Ok(());

@@ -242,14 +242,19 @@ impl Snapshot {
             return Ending::Unlinked;
         }
         let power_cut = info.header.boot_id != self.storage.boot_id();
-        match &self.state {
-            Some(state) => {
-                // A run that was killed before its first record leaves that of the run before.
-                let closed = state.is_closed && state.run_id == info.header.run_id;
-                Ending::Newest { upto: Some(state.newest_seq), closed, power_cut }
-            }
-            None => Ending::Newest { upto: None, closed: false, power_cut },
-        }
+        // A run that was killed before its first record leaves that of the run before.
+        let closed = self.state.is_some_and(|state| state.is_closed && state.run_id == info.header.run_id);
+        Ending::Newest { upto: self.recorded_upto(Some(info)), closed, power_cut }
+    }
+
+    /// The last number accepted, where the record tells it for certain of a log that ends with `last`. A record that
+    /// another boot has left may be older than what its run accepted, unless that run closed the log: it was not synced.
+    pub(crate) fn recorded_upto(&self, last: Option<&SegmentInfo>) -> Option<u64> {
+        let state = self.state?;
+        let is_of =
+            |last: &SegmentInfo| state.run_id == last.header.run_id || state.newest_seq >= last.header.first_seq;
+        let is_certain = state.boot_id == self.storage.boot_id() || (state.is_closed && last.is_none_or(is_of));
+        is_certain.then_some(state.newest_seq)
     }
 
     /// Files behind the last segment that can't be read as segments.
@@ -424,13 +429,12 @@ impl Snapshot {
 /// Reads header and first frame.
 fn read_start(file: &dyn StorageFile, bytes: u64) -> io::Result<Start> {
     let mut start = [0u8; HEADER_BYTES];
-    let len = file.read_full_at(&mut start, 0)?;
+    file.read_full_at(&mut start, 0)?;
     let copies = [start.first_chunk::<HEADER_COPY_BYTES>(), start.last_chunk::<HEADER_COPY_BYTES>()];
     let [first, second] = copies.map(|copy| copy.map_or(Err(HeaderFault::Magic), SegmentHeader::decode));
     let (header, copy_fault) = match (first, second) {
         (Ok(header), Ok(_)) => (header, None),
-        // A file that was cut within the header is short, which is told elsewhere.
-        (Ok(header), Err(_)) => (header, (len == HEADER_BYTES).then_some(1)),
+        (Ok(header), Err(_)) => (header, Some(1)),
         (Err(_), Ok(header)) => (header, Some(0)),
         (Err(first), Err(second)) => {
             let begun = bytes < HEADER_BYTES as u64 || is_all_zeros(file, bytes)?;

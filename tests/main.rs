@@ -3,11 +3,14 @@
 
 mod cat;
 mod cli_basics;
+mod damage;
+mod damage_frames;
 mod decompress;
 mod follow;
 mod format_document;
 mod harness;
 mod json;
+mod recovery;
 mod sample;
 mod stat;
 mod tail;

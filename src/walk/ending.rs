@@ -3,7 +3,7 @@
 use crate::control::{LossClass, Seal, SealReason};
 use crate::error::Result;
 use crate::finding::{Fault, Loss, NoteKind, SeqRange};
-use crate::format::FrameKind;
+use crate::format::{FrameKind, HEADER_BYTES};
 use crate::scan::{Found, FrameScan};
 use crate::segment::Predecessor;
 use crate::storage::ReadAt;
@@ -32,10 +32,12 @@ impl<R: ReadAt> SegmentWalk<R> {
     }
 
     fn end_followed(&mut self, known: &Predecessor) -> Result<()> {
-        let short = self.file_end < known.accepted_end;
+        // What a cut within the header costs is told with the header.
+        let frames_end = self.file_end.max(HEADER_BYTES as u64);
+        let short = frames_end < known.accepted_end;
         let missing = SeqRange::new(self.expected.max(1), known.last_seq).filter(|_| self.expected != 0);
         if short {
-            let offset = self.pending.map_or(self.file_end, |pending| pending.offset);
+            let offset = self.pending.map_or(frames_end, |pending| pending.offset);
             self.pending = Some(Pending { offset, end: known.accepted_end, fault: Fault::ShortSegment });
         }
         if self.pending.is_some() || missing.is_some() {
@@ -89,6 +91,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             }),
             None if missing.is_some() => Some((Fault::ShortSegment, class)),
             None if closed => Some((Fault::Seal, class)),
+            None if upto.is_none() && power_cut => Some((Fault::NoEvidence, LossClass::PowerCut)),
             None if upto.is_none() => Some((Fault::NoEvidence, LossClass::Unknown)),
             None => None,
         };
