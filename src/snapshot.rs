@@ -19,6 +19,10 @@ use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
 
+/// How often a live log is looked at again whose segments don't fit together: a directory is not listed in one moment, so
+/// that of two segments made meanwhile the later one may be seen alone.
+const LIVE_TRIES: usize = 16;
+
 /// A segment that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
@@ -94,6 +98,25 @@ impl Snapshot {
     }
 
     fn take_as(storage: Arc<dyn Storage>, is_ours: bool) -> Result<Snapshot> {
+        let mut snapshot = Snapshot::take_once(&storage, is_ours)?;
+        for _ in 0..LIVE_TRIES {
+            if !snapshot.is_live() || snapshot.is_linked() {
+                break;
+            }
+            snapshot = Snapshot::take_once(&storage, is_ours)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// Whether each segment knows the one before it.
+    fn is_linked(&self) -> bool {
+        self.segments.windows(2).all(|pair| {
+            let id = pair[0].header.segment_id;
+            pair[1].header.predecessor.is_some_and(|known| known.segment_id == id)
+        })
+    }
+
+    fn take_once(storage: &Arc<dyn Storage>, is_ours: bool) -> Result<Snapshot> {
         let failed = |error| Error::io("cannot read the log", error).at(storage.path());
         let pid = || if is_ours { Ok(None) } else { writer_pid(storage.as_ref()).map_err(failed) };
         // The record first: what it tells is then in the segments that are looked at after it.
@@ -109,11 +132,14 @@ impl Snapshot {
         if names.is_empty() && !is_begun {
             return Err(Error::new(ErrorKind::NotALog, "no logtool log: it holds no segment").at(storage.path()));
         }
-        let mut snapshot = Snapshot::empty(Arc::clone(&storage), state, writer_pid, false);
+        let mut snapshot = Snapshot::empty(Arc::clone(storage), state, writer_pid, false);
         let mut oldest_vanished = false;
         for (name, parsed, is_file) in names {
             let is_there = snapshot.add(&name, parsed.index(), is_file)?;
-            oldest_vanished |= !is_there && snapshot.segments.is_empty();
+            if !is_there && (snapshot.is_live() || snapshot.segments.is_empty()) {
+                // Retention goes by age: what was looked at before is gone by now or will be.
+                (oldest_vanished, snapshot.segments, snapshot.unreadable) = (true, Vec::new(), Vec::new());
+            }
         }
         // A writer that has started meanwhile may have been at work on what was looked at.
         snapshot.writer_pid = snapshot.writer_pid.map_or_else(pid, |pid| Ok(Some(pid)))?;
