@@ -19,8 +19,8 @@ use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
 
-/// How often a live log is looked at again whose segments don't fit together: a directory is not listed in one moment, so
-/// that of two segments made meanwhile the later one may be seen alone.
+/// How often a live log is looked at again whose segments don't fit together: a directory is not listed in one moment:
+/// of two segments made meanwhile the later one may be seen alone, or neither, with the oldest gone.
 const LIVE_TRIES: usize = 16;
 
 /// A segment that can be read.
@@ -108,12 +108,14 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Whether each segment knows the one before it.
+    /// Whether each segment knows the one before it, and nothing is missing before the first.
     fn is_linked(&self) -> bool {
-        self.segments.windows(2).all(|pair| {
-            let id = pair[0].header.segment_id;
-            pair[1].header.predecessor.is_some_and(|known| known.segment_id == id)
-        })
+        let first_seq = self.segments.first().map_or(0, |first| first.header.first_seq);
+        first_seq <= self.first_seq_kept
+            && self.segments.windows(2).all(|pair| {
+                let id = pair[0].header.segment_id;
+                pair[1].header.predecessor.is_some_and(|known| known.segment_id == id)
+            })
     }
 
     fn take_once(storage: &Arc<dyn Storage>, is_ours: bool) -> Result<Snapshot> {
