@@ -19,7 +19,7 @@ use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
 
-/// How often a live log is looked at again whose segments don't fit together: a directory is not listed in one moment:
+/// How often a live log is looked at again whose segments don't fit together. A directory is not listed in one moment:
 /// of two segments made meanwhile the later one may be seen alone, or neither, with the oldest gone.
 const LIVE_TRIES: usize = 16;
 
