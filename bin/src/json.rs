@@ -121,6 +121,7 @@ pub(crate) fn push_note(out: &mut Vec<u8>, log: Option<&str>, note: &Note) {
         NoteKind::EndedWithoutClose => ("ended_without_close", None),
         NoteKind::Run { .. } => ("run", None),
         NoteKind::Unborn => ("unborn", None),
+        NoteKind::OtherLog { .. } => ("other_log", None),
         NoteKind::UnknownFrames { .. } => ("unknown_frames", None),
         _ => ("unknown", None),
     };
@@ -139,6 +140,7 @@ pub(crate) fn push_note(out: &mut Vec<u8>, log: Option<&str>, note: &Note) {
         NoteKind::Retention { rule: Some(rule), .. } => push_text(out, "rule", rule.as_str()),
         NoteKind::Run { last_end } => push_text(out, "last_end", last_end.as_str()),
         NoteKind::UnknownFrames { count } => push_number(out, "count", *count),
+        NoteKind::OtherLog { log_id } => push_text(out, "log_id", &format!("{log_id:016x}")),
         _ => {}
     }
     push_place(out, note.place.as_ref());

@@ -3,7 +3,6 @@
 //! Events are hints and nothing more: what a follower gives depends on the directory listing and the files alone. So a lost
 //! event, an overflown queue or a system without inotify costs time, never an entry.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -211,16 +210,4 @@ fn has_other_writers(dir: &Path) -> bool {
     let Ok(stat) = statfs::statfs(dir) else { return true };
     // Some architectures have it signed and longer; the numbers have 32 bits.
     [FUSE, CIFS, SMB2, V9FS, CEPH, NFS].contains(&(stat.filesystem_type().0 as u32))
-}
-
-/// The time to wait from `now` to `until`, in the units of poll(2), rounded up.
-pub(super) fn poll_timeout(now: Instant, until: Instant) -> nix::poll::PollTimeout {
-    let wait = until.saturating_duration_since(now);
-    let ms = wait.as_micros().div_ceil(1000).min(60_000) as u16;
-    nix::poll::PollTimeout::from(ms)
-}
-
-/// The system's words for a poll that failed.
-pub(super) fn poll_failed(errno: Errno) -> io::Error {
-    io::Error::from(errno)
 }
