@@ -266,6 +266,7 @@ impl BlockReader {
     }
 
     /// The row that starts at byte `at` of the raw body, and where the next one starts.
+    #[inline]
     pub(crate) fn row_at(&self, at: usize) -> Option<(Row<'_>, usize)> {
         let rest = self.raw.get(at..)?;
         let mut rows = Rows { fields: Fields::new(rest) };

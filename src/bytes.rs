@@ -7,47 +7,57 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields { rest: bytes }
     }
 
     /// What has not been read yet.
+    #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
         Some(head)
     }
 
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
         Some(*head)
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    #[inline]
     pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn i64(&mut self) -> Option<i64> {
         self.array().map(i64::from_le_bytes)
     }
@@ -55,6 +65,17 @@ impl<'a> Fields<'a> {
     /// An unsigned LEB128 integer of at most 64 bits.
     #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
+        // Most are lengths below 128.
+        if let Some((&byte, rest)) = self.rest.split_first()
+            && byte < 0x80
+        {
+            self.rest = rest;
+            return Some(u64::from(byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for (index, &byte) in self.rest.iter().enumerate().take(10) {
             let bits = u64::from(byte & 0x7f);
@@ -71,6 +92,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Bytes with their length before them as LEB128.
+    #[inline]
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.varint()?).ok()?;
         self.take(len)

@@ -105,9 +105,10 @@ impl EntryHead {
     /// Splits an entry's payload into head and body; `None` if it is too short.
     #[inline]
     pub fn decode(payload: &[u8]) -> Option<(EntryHead, &[u8])> {
-        let mut fields = Fields::new(payload);
+        let (head, body) = payload.split_first_chunk::<ENTRY_HEAD_BYTES>()?;
+        let mut fields = Fields::new(head);
         let (time_ns, tseq, tid, site) = (fields.i64()?, fields.u64()?, fields.u32()?, fields.u32()?);
-        Some((EntryHead { time_ns, tseq, tid, site }, fields.rest()))
+        Some((EntryHead { time_ns, tseq, tid, site }, body))
     }
 }
 
