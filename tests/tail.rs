@@ -70,7 +70,7 @@ fn the_last_lines_that_match_are_looked_for_as_far_back_as_needed() {
 fn the_last_lines_of_several_logs_are_the_latest_of_all() {
     let top = temp_dir();
     for (name, seconds) in [("old", 0..50), ("new", 40..60)] {
-        let mut writer = Writer::open(&top.path().join(name), plain()).unwrap();
+        let mut writer = Writer::open(top.path().join(name), plain()).unwrap();
         for second in seconds {
             writer.line(second.to_string().as_bytes(), 0, NOON_NS + second * SECOND_NS).unwrap();
         }

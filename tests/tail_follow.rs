@@ -86,7 +86,7 @@ fn write_upto(writer: &mut Writer, last: u64, flush_every: u64) {
     while writer.next_seq() <= last {
         let seq = writer.next_seq();
         writer.line(text(seq).as_bytes(), 0, seq as i64).unwrap();
-        if seq % flush_every == 0 || seq == last {
+        if seq.is_multiple_of(flush_every) || seq == last {
             writer.flush().unwrap();
         }
     }
@@ -319,7 +319,7 @@ fn a_log_whose_writer_is_gone_is_shown_and_followed_when_the_next_one_comes() {
 #[test]
 fn what_can_not_be_followed_is_refused_with_a_reason() {
     let dir = temp_dir();
-    let mut writer = Writer::open(&dir.path().join("log"), options()).unwrap();
+    let mut writer = Writer::open(dir.path().join("log"), options()).unwrap();
     write_upto(&mut writer, 1, 1);
     let segment = dir.path().join("log").join(writer.active_name());
     let outcome = logtool().args(["tail", "-f", "-n", "0"]).arg(&segment).run().expect_code(2);

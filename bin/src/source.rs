@@ -37,7 +37,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum Feed {
     /// The log as it is: up to its end.
-    Reader(LogReader),
+    Reader(Box<LogReader>),
     /// The log as it grows: its end is one for now.
     Follower(Box<Follower>),
 }

@@ -94,7 +94,7 @@ impl<'ui> View<'ui> {
 
     /// A reader's log number `at` as a source of entries in the form that is printed.
     pub(crate) fn source(&self, at: usize, reader: LogReader) -> Source {
-        self.feed(at, Feed::Reader(reader))
+        self.feed(at, Feed::Reader(Box::new(reader)))
     }
 
     /// As [`View::source`], of a log that is followed.
