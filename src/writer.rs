@@ -188,6 +188,7 @@ impl Writer {
     /// As [`line`](Writer::line).
     pub fn drop_entries(&mut self, marker: &DropMarker) -> Result<u64> {
         self.make_room(64)?;
+        self.sites.push_missing(0, marker.tid, self.active.header.index, &mut self.batch);
         let first = self.push_marker(marker);
         self.after_append()?;
         Ok(first)

@@ -51,11 +51,11 @@ fn verify_tells_each_loss_with_its_place_and_times_and_says_what_to_do_next() {
         "DIR  log 7f3a91c2  no writer
   segments  2 (2 sealed)   {size}
   entries   4    seq 1..1,121
-  time      2026-11-30 12:00:00 .. 2026-11-30 12:00:04 Z
+  time      2026-11-30 12:00:00 .. 2026-11-30 12:00:04 +00:00
   note      1,116 dropped, ring full: worker-3 INFO, seq 5..1,120
   LOST      1 entry, seq 3: payload checksum
             SEGMENT1 at byte {offset}
-            between 12:00:01.000 and 12:00:03.000
+            between 12:00:01.123 and 12:00:03.123
 NOT SOUND: 1 entry lost to damage. next: logtool repair --dry-run DIR
 "
     );
