@@ -246,6 +246,10 @@ fn run(base: &Path, kills: u64, seed: u64) -> Counts {
         for _ in 0..KILLS_PER_LOG.min(kills - total.kills) {
             log.kill_one(&mut random);
             log.check();
+            if random.below(10) == 0 && logtool::is_log_dir(&log.dir) {
+                log.must_succeed("repair");
+                log.check();
+            }
         }
         log.close();
         total.add(log.counts);

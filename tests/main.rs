@@ -16,6 +16,7 @@ mod stat;
 mod tail;
 mod tail_follow;
 mod tidy;
+mod tour;
 mod verify_cli;
 mod write;
 mod writer_basic;

@@ -21,7 +21,7 @@ use crate::size::thousands;
 use crate::terminal::{Status, Ui};
 
 /// Entries that must have returned before the child is killed, and how long that may take.
-const ENTRIES_BEFORE_KILL: u64 = 200_000;
+const ENTRIES_BEFORE_KILL: u64 = 100_000;
 const CHILD_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Segments are kept small, so that the tour sees rolls.
