@@ -201,6 +201,9 @@ pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
     Ok(lock)
 }
 
+/// A writer opens no log that has come this far: what remains would do for a million runs and void ranges.
+const SEQ_MAX: u64 = u64::MAX - (VOID_SEQS << 20);
+
 /// The newest segment that can be read.
 #[derive(Debug)]
 struct Newest {
@@ -219,7 +222,7 @@ impl Newest {
         let end = file.len().map_err(|error| Error::io("cannot read", error))?;
         let before = header.predecessor.map_or(0, |before| before.last_seq);
         let mut newest = Newest {
-            last_seq: (header.first_seq - 1).max(before),
+            last_seq: header.first_seq.saturating_sub(1).max(before),
             accepted_end: HEADER_BYTES as u64,
             seal: None,
             synced_upto: header.synced_upto,
@@ -339,6 +342,7 @@ impl Past {
                 break;
             }
         }
+        past.check_room(storage)?;
         past.state = past.state.filter(|state| Some(state.log_id) == past.log_id);
         past.unsynced.reverse();
         Ok(past)
@@ -349,6 +353,20 @@ impl Past {
     fn is_half_created(&self, file: &dyn StorageFile, path: &Path) -> Result<bool> {
         let len = file.len().map_err(|error| Error::io("cannot read", error).at(path))?;
         Ok(len < HEADER_BYTES as u64)
+    }
+
+    /// Numbers end, and so do indexes: no log gets there, but a file may say that it has.
+    fn check_room(&self, storage: &dyn Storage) -> Result<()> {
+        let recorded = self.state.as_ref().map_or(0, |state| state.newest_seq);
+        let newest = self.last_seq().max(recorded);
+        if newest < SEQ_MAX && self.index < u64::MAX - 2 {
+            return Ok(());
+        }
+        let text = format!(
+            "the log claims to have come to seq {newest} in segment {}, and there is no room behind that: start a new log",
+            self.index
+        );
+        Err(Error::new(ErrorKind::Damaged, text).at(storage.path()))
     }
 
     fn last_seq(&self) -> u64 {
