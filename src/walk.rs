@@ -527,7 +527,8 @@ impl<R: ReadAt> SegmentWalk<R> {
     fn settle(&mut self, seq: u64, time_after_ns: Option<i64>) {
         let expected = if self.expected == 0 { seq } else { self.expected };
         if self.pending.is_some() || seq > expected {
-            self.tell_missing(SeqRange::new(expected, seq.saturating_sub(1)), time_after_ns);
+            let missing = SeqRange::new(expected, seq.saturating_sub(1)).filter(|_| expected < seq);
+            self.tell_missing(missing, time_after_ns);
         }
         self.expected = seq.max(expected);
         self.summary.last_seq = self.expected.saturating_sub(1);
