@@ -9,8 +9,11 @@
 //! not decode is no evidence; it is never an error. The lock on the file tells whether the writer lives, the text never.
 
 use std::io;
+use std::sync::Arc;
 
-use crate::storage::{ReadAt, Storage};
+use nix::libc;
+
+use crate::storage::{ReadAt, Storage, StorageFile};
 
 /// Name of the file.
 pub const LOCK_NAME: &str = "writer.lock";
@@ -84,13 +87,20 @@ fn decode_pid(line: &str) -> Option<u32> {
     line.strip_prefix("pid ")?.trim_end().parse().ok()
 }
 
+/// The file, for reading; `None` where there is none, or something that is no file and so no evidence.
+fn open_lock(storage: &dyn Storage) -> io::Result<Option<Arc<dyn StorageFile>>> {
+    match storage.open(LOCK_NAME) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Ok(None),
+        // A link to itself; a socket.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The text of the file, as far as it is text; `None` if there is no such file.
 fn read_text(storage: &dyn Storage) -> io::Result<Option<String>> {
-    let file = match storage.open(LOCK_NAME) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(file) = open_lock(storage)? else { return Ok(None) };
     let mut bytes = [0u8; 512];
     let len = file.read_full_at(&mut bytes, 0)?;
     Ok(Some(String::from_utf8_lossy(&bytes[..len]).into_owned()))
@@ -117,11 +127,7 @@ pub fn read_state(storage: &dyn Storage) -> io::Result<Option<WriterState>> {
 /// # Errors
 /// What the system says while reading.
 pub fn writer_pid(storage: &dyn Storage) -> io::Result<Option<u32>> {
-    let file = match storage.open(LOCK_NAME) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(file) = open_lock(storage)? else { return Ok(None) };
     if !file.is_locked()? {
         return Ok(None);
     }
