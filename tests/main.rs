@@ -9,6 +9,7 @@ mod decompress;
 mod follow;
 mod format_document;
 mod harness;
+mod hostile;
 mod json;
 mod recovery;
 mod sample;
