@@ -1,0 +1,4 @@
+//! libFuzzer target: `codecs::block`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| logtool_fuzz::codecs::block(data));

@@ -1,0 +1,4 @@
+//! libFuzzer target: `codecs::payloads`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| logtool_fuzz::codecs::payloads(data));
