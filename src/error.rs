@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The library's result.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -30,14 +31,16 @@ pub enum ErrorKind {
 }
 
 /// An error with its kind, and the path and the byte offset where they are known.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
     path: Option<PathBuf>,
     offset: Option<u64>,
-    source: Option<io::Error>,
+    source: Option<Arc<io::Error>>,
 }
 
 impl Error {
@@ -50,7 +53,7 @@ impl Error {
     pub fn io(what: impl Into<String>, source: io::Error) -> Error {
         let kind = if is_no_space(&source) { ErrorKind::NoSpace } else { ErrorKind::Io };
         let mut error = Error::new(kind, what);
-        error.0.source = Some(source);
+        error.0.source = Some(Arc::new(source));
         error
     }
 
@@ -118,7 +121,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 

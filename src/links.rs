@@ -100,6 +100,10 @@ impl Snapshot {
         items: &mut Vec<Item<'static>>,
     ) -> bool {
         let index_before = before.map_or(0, |before| before.header.index_last);
+        if self.is_unopened_between(index_before, info.header.index) {
+            // What is missing here may stand there: that is told as a failure.
+            return true;
+        }
         let mut last_seq = last_seq;
         let void = self.void_before(before, info, last_seq);
         let gap_last = void.map_or(info.header.first_seq, |void| void.first) - 1;
@@ -129,7 +133,8 @@ impl Snapshot {
 
     /// What there is to say behind the log's last segment `last`, which accounts for numbers up to `last_seq`.
     pub(crate) fn link_end_from(&self, last: Option<&SegmentInfo>, last_seq: u64) -> Vec<Item<'static>> {
-        if self.is_single_file || self.is_live() {
+        let index_last = last.map_or(0, |last| last.header.index_last);
+        if self.is_single_file || self.is_live() || self.is_unopened_between(index_last, u64::MAX) {
             return Vec::new();
         }
         let upto = self.recorded_upto(last);

@@ -53,6 +53,8 @@ pub struct LogReader {
     definitions_missing: bool,
     times_ns: RangeInclusive<i64>,
     queue: VecDeque<Item<'static>>,
+    /// Segments that the system did not let us look at, still to be told.
+    failures: VecDeque<Error>,
     /// Whether the last step went to an entry, and not to what the queue held.
     at_entry: bool,
     /// What the last step took from the queue.
@@ -97,6 +99,7 @@ impl LogReader {
     /// A reader of the log in `snapshot`, from its first entry on.
     pub fn new(snapshot: Snapshot) -> LogReader {
         let queue = snapshot.findings.iter().cloned().map(Item::Finding).collect();
+        let failures = snapshot.unopened.iter().map(|segment| segment.error.clone()).collect();
         LogReader {
             snapshot,
             at: 0,
@@ -106,6 +109,7 @@ impl LogReader {
             definitions_missing: false,
             times_ns: i64::MIN..=i64::MAX,
             queue,
+            failures,
             at_entry: false,
             told: None,
             ended: false,
@@ -167,6 +171,9 @@ impl LogReader {
     #[inline]
     pub fn advance_item(&mut self) -> Result<bool> {
         (self.at_entry, self.told) = (false, None);
+        if let Some(error) = self.failures.pop_front() {
+            return Err(error);
+        }
         loop {
             if !self.queue.is_empty() {
                 self.told = self.queue.pop_front();

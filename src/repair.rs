@@ -175,6 +175,9 @@ fn plan_as(
         let text = format!("{holder} is writing this log: stop it first, then repair");
         return Err(Error::new(ErrorKind::Locked, text).at(path));
     }
+    if let Some(unopened) = snapshot.unopened.first() {
+        return Err(unopened.error.clone());
+    }
     if let Some(later) = snapshot.unreadable.iter().find(|bad| matches!(bad.fault, Some(Fault::Version(_)))) {
         let text = "written in another version of the format: repair this log with the logtool of that version";
         return Err(Error::new(ErrorKind::Version, text).at(path.join(&later.name)));

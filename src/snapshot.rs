@@ -54,6 +54,17 @@ pub struct UnreadableSegment {
     pub fault: Option<Fault>,
 }
 
+/// A segment that the system did not let us look at: what it holds is neither there nor lost.
+#[derive(Clone, Debug)]
+pub struct UnopenedSegment {
+    /// File name.
+    pub name: String,
+    /// Index that the name tells.
+    pub index: u64,
+    /// What the system said.
+    pub error: Error,
+}
+
 /// A log at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -62,6 +73,8 @@ pub struct Snapshot {
     pub segments: Vec<SegmentInfo>,
     /// Files that can't be read as segments, by index.
     pub unreadable: Vec<UnreadableSegment>,
+    /// Segments that the system did not let us look at, by index.
+    pub unopened: Vec<UnopenedSegment>,
     /// What the last writer recorded.
     pub state: Option<WriterState>,
     /// The process that writes the log now.
@@ -137,7 +150,13 @@ impl Snapshot {
         let mut snapshot = Snapshot::empty(Arc::clone(storage), state, writer_pid, false);
         let mut oldest_vanished = false;
         for (name, parsed, is_file) in names {
-            let is_there = snapshot.add(&name, parsed.index(), is_file)?;
+            let is_there = match snapshot.add(&name, parsed.index(), is_file) {
+                Ok(is_there) => is_there,
+                Err(error) => {
+                    snapshot.unopened.push(UnopenedSegment { name, index: parsed.index(), error });
+                    continue;
+                }
+            };
             if !is_there && (snapshot.is_live() || snapshot.segments.is_empty()) {
                 // Retention goes by age: what was looked at before is gone by now or will be.
                 (oldest_vanished, snapshot.segments, snapshot.unreadable) = (true, Vec::new(), Vec::new());
@@ -186,6 +205,7 @@ impl Snapshot {
             storage,
             segments: Vec::new(),
             unreadable: Vec::new(),
+            unopened: Vec::new(),
             state,
             writer_pid,
             log_id: 0,
@@ -266,7 +286,8 @@ impl Snapshot {
         if self.is_live() {
             return Ending::Live;
         }
-        if self.trailing(Some(info)).any(|segment| segment.fault.is_some()) {
+        let is_followed = self.trailing(Some(info)).any(|segment| segment.fault.is_some());
+        if is_followed || self.is_unopened_between(info.header.index_last, u64::MAX) {
             return Ending::Unlinked;
         }
         let power_cut = info.header.boot_id != self.storage.boot_id();
@@ -283,6 +304,11 @@ impl Snapshot {
             |last: &SegmentInfo| state.run_id == last.header.run_id || state.newest_seq >= last.header.first_seq;
         let is_certain = state.boot_id == self.storage.boot_id() || (state.is_closed && last.is_none_or(is_of));
         is_certain.then_some(state.newest_seq)
+    }
+
+    /// Whether a segment between these two indexes could not be looked at.
+    pub(crate) fn is_unopened_between(&self, before: u64, behind: u64) -> bool {
+        self.unopened.iter().any(|segment| segment.index > before && segment.index < behind)
     }
 
     /// Files behind the last segment that can't be read as segments.

@@ -114,6 +114,9 @@ impl LogStat {
             let state = if bad.fault.is_some() { SegmentState::Unreadable } else { SegmentState::Begun };
             stat.segments.push(SegmentStat::unknown(&bad.name, state, bad.bytes));
         }
+        for unopened in &snapshot.unopened {
+            stat.segments.push(SegmentStat::unknown(&unopened.name, SegmentState::Unreadable, 0));
+        }
         let not_files = snapshot.findings.iter().filter(|finding| finding.fault == Fault::NotAFile);
         for place in not_files.filter_map(|finding| finding.place.as_ref()) {
             stat.segments.push(SegmentStat::unknown(&place.segment, SegmentState::Unreadable, 0));

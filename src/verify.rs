@@ -53,6 +53,8 @@ impl<'a> Verification<'a> {
             + snapshot.unreadable.iter().map(|segment| segment.bytes).sum::<u64>();
         report.synced_upto = snapshot.segments.iter().map(|segment| segment.header.synced_upto).max().unwrap_or(0);
         snapshot.findings.iter().for_each(|finding| report.add_finding(finding.clone()));
+        let unopened = snapshot.unopened.iter().map(|segment| (segment.name.clone(), segment.error.message()));
+        report.failures.extend(unopened);
         Verification { snapshot, report, mark: None }
     }
 

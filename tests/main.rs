@@ -18,6 +18,7 @@ mod tail;
 mod tail_follow;
 mod tidy;
 mod tour;
+mod unopened;
 mod verify_cli;
 mod write;
 mod writer_basic;

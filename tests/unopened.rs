@@ -1,0 +1,60 @@
+//! A segment that the system does not let us open: it is named, the rest is read, exit 2, and nothing is called lost.
+
+use std::path::{Path, PathBuf};
+
+use logtool::{Options, Writer};
+
+use crate::harness::{Outcome, Run, temp_dir};
+
+/// A log of `count` segments with one line each; the paths of the segments.
+fn log_of(dir: &Path, count: u64) -> Vec<PathBuf> {
+    let mut writer = Writer::open(dir, Options::new()).unwrap();
+    let mut segments = Vec::new();
+    for number in 1..=count {
+        writer.line(format!("line {number}").as_bytes(), 0, 0).unwrap();
+        segments.push(dir.join(writer.active_name()));
+        if number < count {
+            writer.roll().unwrap();
+        }
+    }
+    writer.close().unwrap();
+    segments
+}
+
+/// Runs `logtool` so that opening `path` fails; root may open everything, so the kernel is asked to refuse.
+fn run_refused(command: &str, dir: &Path, path: &Path) -> Outcome {
+    let binary = env!("CARGO_BIN_EXE_logtool");
+    let run = Run::new("strace").args(["-f", "-q", "-o", "/dev/null", "-P"]).arg(path);
+    let run = run.args(["-e", "trace=openat", "-e", "inject=openat:error=EACCES"]);
+    run.args([binary, command]).arg(dir).run()
+}
+
+#[test]
+fn the_rest_is_read_and_nothing_is_called_lost() {
+    for refused in 0..3 {
+        let dir = temp_dir();
+        let segments = log_of(dir.path(), 3);
+        let name = segments[refused].file_name().unwrap().to_str().unwrap().to_owned();
+        for command in ["cat", "decompress", "verify", "tail"] {
+            let outcome = run_refused(command, dir.path(), &segments[refused]).expect_code(2);
+            assert!(outcome.stderr.contains(&name), "{command}: {}", outcome.stderr);
+            assert!(!outcome.stderr.contains("missing"), "{command}: {}", outcome.stderr);
+            assert!(!outcome.text().contains("LOST"), "{command}: {}", outcome.text());
+            if command != "verify" {
+                let expected: Vec<String> =
+                    (0..3).filter(|&number| number != refused).map(|number| format!("line {}", number + 1)).collect();
+                assert_eq!(outcome.text().lines().collect::<Vec<_>>(), expected, "{command} {refused}");
+            }
+        }
+    }
+}
+
+#[test]
+fn repair_does_not_touch_a_log_that_it_can_not_see_whole() {
+    let dir = temp_dir();
+    let segments = log_of(dir.path(), 3);
+    let before: Vec<Vec<u8>> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    run_refused("repair", dir.path(), &segments[1]).expect_code(2);
+    let after: Vec<Vec<u8>> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    assert!(before == after && std::fs::read_dir(dir.path()).unwrap().count() <= 5);
+}
