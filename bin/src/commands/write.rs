@@ -28,8 +28,14 @@ use crate::size::{FreeSpace, thousands};
 use crate::terminal::{Output, Status, Ui};
 use crate::values::{Compression, OnFull, SyncPolicy};
 
-/// Bytes read at a time, and the size that the pipe is given where the system allows it: fewer, larger reads.
-const READ_BYTES: usize = 256 << 10;
+/// Bytes read at a time: the second-level cache holds them and the frames made of them. Reads of 64 KiB took a third more
+/// processor time, those of 160 KiB and more half as much again.
+const READ_BYTES: usize = 128 << 10;
+
+/// Bytes that a batch may hold, so that what was read goes out in one write.
+const BATCH_BYTES: usize = 2 * READ_BYTES;
+
+/// The size that the pipe is given where the system allows it: the writer at its other end waits less often.
 const PIPE_BYTES: i32 = 1 << 20;
 
 /// How long a line waits for its newline.
@@ -89,6 +95,7 @@ fn writer_options(args: &WriteArgs) -> Options {
         SyncPolicy::Every(period) => options::SyncPolicy::Interval(period),
     };
     Options::new()
+        .batch_bytes(BATCH_BYTES)
         .roll_bytes(args.roll_bytes.0)
         .roll_every(Some(args.roll_every.0))
         .retention(retention)
