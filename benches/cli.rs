@@ -1,9 +1,10 @@
 //! The `logtool` command against the programs that people use for the same job: one table of ratios from one run.
 //!
 //! `cargo bench --bench cli [-- [--bytes 1GiB] [--large] [GROUP...]]`. Groups: write, verify, decompress, read, follow.
-//! Each figure is the median of [`ROUNDS`] runs, ours and the peers' in turn. `--large` takes the figures of the group
-//! `read` from a log of ten times the size. The data lie below `LOGTOOL_BENCH_DIR`, or else in the target directory, all on
-//! one file system, and are removed at the end.
+//! Each figure is the median of [`ROUNDS`] runs, ours and the peers' in turn; the column `cpu` compares processor time
+//! instead of time, which a busy machine changes less. `--large` takes the figures of the group `read` from a log of ten
+//! times the size. The data lie below `LOGTOOL_BENCH_DIR`, or else in the target directory, all on one file system, and are
+//! removed at the end.
 
 mod processes;
 mod table;
@@ -19,7 +20,7 @@ use anyhow::Context;
 use logtool::options::Options;
 use logtool::{Writer, clock};
 use processes::{Output, Sample, run};
-use table::{Bar, Table};
+use table::{Bar, Speed, Table};
 use workload::Workload;
 
 /// Runs of each command; odd, for the median.
@@ -37,8 +38,8 @@ const LAST_LINES: usize = 1000;
 /// What no command may hold in memory.
 const RSS_BYTES_MAX: f64 = (64 << 20) as f64;
 
-/// The segments that are sealed, the largest size that s6-log can be told.
-const S6_BYTES_MAX: &str = "268435455";
+/// Bytes at which s6-log rolls: the most that it can be told, one less than what `write` does.
+const S6_ROLL_BYTES: u32 = 268_435_455;
 
 fn main() -> ExitCode {
     match bench() {
@@ -122,7 +123,10 @@ fn about_machine(bytes: u64) -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?").to_owned();
     let mib = bytes as f64 / f64::from(1 << 20);
-    format!("{cores} cores, load {load}, Linux {}; {mib:.0} MiB of lines of 250 bytes; medians of {ROUNDS}", kernel.trim())
+    format!(
+        "{cores} cores, load {load}, Linux {}; {mib:.0} MiB of lines of 250 bytes; medians of {ROUNDS}",
+        kernel.trim()
+    )
 }
 
 /// The commands that run against each other, and what came of it.
@@ -158,8 +162,11 @@ impl<'a> Race<'a> {
         Some(&self.samples[at])
     }
 
-    fn seconds(&self, name: &str) -> Option<f64> {
-        self.samples(name).map(|samples| median(samples.iter().map(|sample| sample.seconds).collect()))
+    /// How fast `bytes` went through this one.
+    fn speed(&self, name: &str, bytes: u64) -> Option<Speed> {
+        let samples = self.samples(name)?;
+        let rate = |seconds: fn(&Sample) -> f64| bytes as f64 / median(samples.iter().map(seconds).collect());
+        Some(Speed { rate: rate(|sample| sample.seconds), cpu_rate: rate(|sample| sample.cpu_seconds) })
     }
 
     fn rss(&self, name: &str) -> f64 {
@@ -219,11 +226,11 @@ impl Bench {
         race.add("zstd", &[], || fresh(logtool(&["write", "--compress", "zstd"], &target), Output::Null));
         race.add("s6-log", &["s6-log"], || {
             let mut command = Command::new("s6-log");
-            command.args(["-b", "n1000", &format!("s{S6_BYTES_MAX}")]).arg(&target);
+            command.args(["-b", "n1000", &format!("s{S6_ROLL_BYTES}")]).arg(&target);
             fresh(command, Output::Null)
         });
         race.run()?;
-        let rate = |name: &str| race.seconds(name).map(|seconds| text_bytes as f64 / seconds);
+        let rate = |name: &str| race.speed(name, text_bytes);
         self.table.rate("write", rate("plain"), "cat >FILE", rate("cat"), Bar::AtLeast(0.5));
         self.table.rate("write", rate("plain"), "s6-log", rate("s6-log"), Bar::AtLeast(3.0));
         self.table.rate("write --compress zstd", rate("zstd"), "cat >FILE", rate("cat"), Bar::None);
@@ -247,10 +254,21 @@ impl Bench {
         race.add("all", &[], || run(logtool(&["verify"], plain), None, Output::Null));
         race.add("packed", &[], || run(logtool(&["verify"], packed), None, Output::Null));
         race.run()?;
-        let rate = |name: &str, bytes: u64| race.seconds(name).map(|seconds| bytes as f64 / seconds);
-        self.table.rate("verify, one core", rate("one", bytes), "cksum", rate("cksum", bytes), Bar::AtLeast(0.7));
-        self.table.rate("verify, all cores", rate("all", bytes), "one core", rate("one", bytes), Bar::AtLeast(1.0));
-        let (packed_rate, all) = (rate("packed", text_bytes), rate("all", text_bytes));
+        self.table.rate(
+            "verify, one core",
+            race.speed("one", bytes),
+            "cksum",
+            race.speed("cksum", bytes),
+            Bar::AtLeast(0.7),
+        );
+        self.table.rate(
+            "verify, all cores",
+            race.speed("all", bytes),
+            "one core",
+            race.speed("one", bytes),
+            Bar::AtLeast(1.0),
+        );
+        let (packed_rate, all) = (race.speed("packed", text_bytes), race.speed("all", text_bytes));
         self.table.rate("verify of zstd, per text", packed_rate, "of plain", all, Bar::None);
         self.table.memory("verify", race.rss("all"), RSS_BYTES_MAX);
         self.table.memory("verify of zstd", race.rss("packed"), RSS_BYTES_MAX);
@@ -274,7 +292,7 @@ impl Bench {
             });
             race.add("packed", &[], || run(logtool(&["decompress"], packed), None, output));
             race.run()?;
-            let rate = |name: &str| race.seconds(name).map(|seconds| text_bytes as f64 / seconds);
+            let rate = |name: &str| race.speed(name, text_bytes);
             for (name, of) in [("plain", "plain"), ("packed", "zstd")] {
                 let what = format!("decompress {of} {to}");
                 self.table.rate(&what, rate(name), "zstd -dc", rate("zstd -dc"), Bar::AtLeast(1.0));
@@ -307,10 +325,10 @@ impl Bench {
         let end = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(LAST_LINES - 1).map_or(0, |at| at.0);
         stdin.write_all(&text[..=end])?;
         std::thread::sleep(Duration::from_millis(500));
-        let (since, log) = (format!("@{since}"), format!("{times} x the bytes"));
+        let (since, log) = (format!("@{since}"), format!("{} MiB", (self.plan.bytes * times) >> 20));
         let quick = |table: &mut Table, state: &str| -> anyhow::Result<()> {
             for args in [&["tail", "-n", "10"][..], &["cat", "--since", &since]] {
-                let what = format!("{} of {log}, {state}", args[..2].join(" "));
+                let what = format!("{} of {log}, {state}", args.join(" ").replace(&since, "its last second"));
                 table.time(&what, quick_seconds(|| logtool(args, &large))?, 0.050);
             }
             Ok(())

@@ -7,11 +7,18 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
 /// Bytes written to a pipe at a time: what `cat` writes at a time.
 const CHUNK_BYTES: usize = 128 << 10;
 
 /// How often the memory of a running command is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Assumption: USER_HZ, which is 100 on all that we run on.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What a command's standard output is.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +36,8 @@ pub(crate) enum Output<'a> {
 pub(crate) struct Sample {
     /// From the start of the command to its end.
     pub(crate) seconds: f64,
+    /// Processor time of all its threads, user and system.
+    pub(crate) cpu_seconds: f64,
     /// The most that was resident at once, in bytes (`VmHWM`); 0 for a command that ended before the first look.
     pub(crate) rss_bytes_max: u64,
 }
@@ -50,7 +59,7 @@ pub(crate) fn run(mut command: Command, input: Option<&Path>, output: Output<'_>
     let mut child = command.spawn()?;
     let is_over = AtomicBool::new(false);
     let (pid, stdin, stdout) = (child.id(), child.stdin.take(), child.stdout.take());
-    let (status, seconds, rss_bytes_max) = std::thread::scope(|scope| {
+    let (status, seconds, cpu_seconds, rss_bytes_max) = std::thread::scope(|scope| {
         let watch = scope.spawn(|| watch_memory(pid, &is_over));
         if let (Some(mut source), Some(mut stdin)) = (source, stdin) {
             scope.spawn(move || feed(&mut source, &mut stdin));
@@ -58,15 +67,27 @@ pub(crate) fn run(mut command: Command, input: Option<&Path>, output: Output<'_>
         if let Some(mut stdout) = stdout {
             scope.spawn(move || drain(&mut stdout));
         }
+        let cpu_seconds = cpu_seconds_at_end(pid);
         let status = child.wait();
         let seconds = started.elapsed().as_secs_f64();
         // ORDERING: Relaxed; the flag stands for itself.
         is_over.store(true, Ordering::Relaxed);
-        (status, seconds, watch.join().unwrap_or(0))
+        (status, seconds, cpu_seconds, watch.join().unwrap_or(0))
     });
     let status = status?;
     anyhow::ensure!(status.success(), "{command:?}: {status}");
-    Ok(Sample { seconds, rss_bytes_max })
+    Ok(Sample { seconds, cpu_seconds, rss_bytes_max })
+}
+
+/// Waits until the process has ended, without reaping it, and asks what it took. In ticks of 10 ms.
+fn cpu_seconds_at_end(pid: u32) -> f64 {
+    let (pid_raw, ended) = (Pid::from_raw(pid.cast_signed()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    while matches!(waitid(Id::Pid(pid_raw), ended), Err(Errno::EINTR)) {}
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name, which may hold anything but ends with the last parenthesis: state is field 3, the times 14 and 15.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(14 - 3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / TICKS_PER_SECOND
 }
 
 /// Starts `command` with a pipe as its standard input.
