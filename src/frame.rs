@@ -8,6 +8,7 @@
 //! `header_crc` covers bytes 0..20 and is seeded by the segment's id and the frame's own offset, so that a frame of
 //! another file, of another place, or inside a payload is never valid. `payload_crc` is XORed with the other half of the id.
 
+use crate::crc::crc_of_header;
 use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FRAME_MARKER, FrameKind, PAYLOAD_BYTES_MAX};
 
 /// The two halves of a segment id, as the checksums use them.
@@ -36,9 +37,7 @@ impl Seed {
         let mut covered = [0u8; 8 + 20];
         covered[..8].copy_from_slice(&offset.to_le_bytes());
         covered[8..].copy_from_slice(&header[..20]);
-        let mut hasher = crc32fast::Hasher::new_with_initial(self.header);
-        hasher.update(&covered);
-        hasher.finalize()
+        crc_of_header(self.header, &covered)
     }
 }
 

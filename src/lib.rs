@@ -51,6 +51,7 @@ mod check;
 pub mod clean_copy;
 pub mod clock;
 pub mod control;
+mod crc;
 pub mod entry;
 mod error;
 pub mod finding;
