@@ -450,8 +450,12 @@ impl Snapshot {
             let unclaimed = known
                 .filter(|(_, known)| self.segments.iter().all(|segment| segment.header.segment_id != known.segment_id));
             let Some((next, known)) = unclaimed else { return true };
-            let opened = self.storage.open(&bad.name).and_then(|file| read_first(&*file, known.segment_id, bad.bytes));
-            let (first_seq, run_start) = opened.unwrap_or_default();
+            let opened = self.storage.open(&bad.name).and_then(|file| {
+                let is_its_id = holds_frames_of(&*file, known.segment_id, bad.bytes)?;
+                Ok((is_its_id, read_first(&*file, known.segment_id, bad.bytes)?))
+            });
+            // The id may be that of another segment, which is missing.
+            let Ok((true, (first_seq, run_start))) = opened else { return true };
             let header = SegmentHeader {
                 flags: 0,
                 run_id: run_start.map_or(0, |start| start.run_id),
@@ -478,6 +482,12 @@ impl Snapshot {
         self.segments.append(&mut rebuilt);
         self.segments.sort_by_key(|segment| (segment.header.index, segment.header.generation));
     }
+}
+
+/// Whether any frame in the file is valid in the segment with this id.
+fn holds_frames_of(file: &dyn StorageFile, segment_id: u64, bytes: u64) -> io::Result<bool> {
+    let mut scan = FrameScan::new(file, segment_id, HEADER_BYTES as u64, bytes, 0);
+    Ok(scan.seek_frame(HEADER_BYTES as u64).map_err(io::Error::other)? < bytes)
 }
 
 /// Reads header and first frame.

@@ -58,3 +58,17 @@ fn repair_does_not_touch_a_log_that_it_can_not_see_whole() {
     let after: Vec<Vec<u8>> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
     assert!(before == after && std::fs::read_dir(dir.path()).unwrap().count() <= 5);
 }
+
+/// The id that the next segment tells belongs to a segment that is missing, not to the one whose header is damaged.
+#[test]
+fn a_damaged_header_does_not_take_the_id_of_a_missing_segment() {
+    let dir = temp_dir();
+    let segments = log_of(dir.path(), 4);
+    crate::harness::set_bytes(&segments[1], 0, &[b'x'; 1024]);
+    std::fs::remove_file(&segments[2]).unwrap();
+    let outcome = crate::harness::logtool().arg("verify").arg(dir.path()).run().expect_code(1);
+    let text = outcome.text();
+    assert!(text.contains("LOST      2 entries, seq 2..3"), "{text}");
+    crate::harness::logtool().arg("repair").arg(dir.path()).run().expect_code(0);
+    crate::harness::logtool().arg("verify").arg(dir.path()).run().expect_code(0);
+}
