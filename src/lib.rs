@@ -75,6 +75,7 @@ mod rescue;
 pub mod retention;
 mod roll;
 pub mod scan;
+mod seal;
 pub mod segment;
 mod sim_disk;
 mod sites;
