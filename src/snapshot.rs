@@ -113,7 +113,13 @@ impl Snapshot {
     fn take_as(storage: Arc<dyn Storage>, is_ours: bool) -> Result<Snapshot> {
         let mut snapshot = Snapshot::take_once(&storage, is_ours)?;
         for _ in 0..LIVE_TRIES {
-            if !snapshot.is_live() || snapshot.is_linked() {
+            // A whole run may have come and gone between two looks at the lock; its record stays.
+            let is_settled = if snapshot.is_live() {
+                snapshot.is_linked()
+            } else {
+                is_ours || read_state(storage.as_ref()).is_ok_and(|state| state == snapshot.state)
+            };
+            if is_settled {
                 break;
             }
             snapshot = Snapshot::take_once(&storage, is_ours)?;
