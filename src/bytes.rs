@@ -65,14 +65,18 @@ impl<'a> Fields<'a> {
     /// An unsigned LEB128 integer of at most 64 bits.
     #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
-        // Most are lengths below 128.
-        if let Some((&byte, rest)) = self.rest.split_first()
-            && byte < 0x80
-        {
-            self.rest = rest;
-            return Some(u64::from(byte));
+        // Most are lengths of less than 16 KiB.
+        match *self.rest {
+            [byte, ref rest @ ..] if byte < 0x80 => {
+                self.rest = rest;
+                Some(u64::from(byte))
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.rest = rest;
+                Some(u64::from(low & 0x7f) | u64::from(high) << 7)
+            }
+            _ => self.long_varint(),
         }
-        self.long_varint()
     }
 
     fn long_varint(&mut self) -> Option<u64> {

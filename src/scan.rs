@@ -189,6 +189,26 @@ impl<R: ReadAt> FrameScan<R> {
         }
     }
 
+    /// The frame where the scan stands, if it is valid and was read already: what [`next_found`](FrameScan::next_found)
+    /// gives for nearly all frames, with less to hand over. Otherwise `None`, and the scan stays there. Gives the frame's
+    /// offset, its header, and whether its padding is as it must be.
+    #[inline]
+    pub fn next_buffered(&mut self) -> Option<(u64, FrameHeader, bool)> {
+        let offset = self.offset;
+        let bytes = self.buffer.get(usize::try_from(offset.checked_sub(self.buffer_offset)?).ok()?..)?;
+        let header = FrameHeader::decode(bytes.first_chunk()?, self.seed, offset)?;
+        let (frame_bytes, payload_len) = (header.frame_bytes(), header.payload_len as usize);
+        let (payload, padding) = bytes.get(FRAME_HEADER_BYTES..frame_bytes as usize)?.split_at(payload_len);
+        if header.seq < self.seq_min || self.seed.payload_crc(payload) != header.payload_crc {
+            return None;
+        }
+        let padding_ok = padding.iter().all(|&byte| byte == 0);
+        self.payload = (offset + FRAME_HEADER_BYTES as u64, payload_len);
+        self.offset = offset + frame_bytes;
+        self.seq_min = header.seq;
+        Some((offset, header, padding_ok))
+    }
+
     /// The frame at the place where the scan stands, if it is valid; otherwise nothing is searched and the scan stays there.
     ///
     /// # Errors

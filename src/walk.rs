@@ -326,28 +326,38 @@ impl<R: ReadAt> SegmentWalk<R> {
             if self.ended {
                 return Ok(Step::End);
             }
-            match self.scan.next_found()? {
-                Some(Found::Frame { offset, header, padding_ok }) => {
-                    if !padding_ok {
-                        let end = offset + header.frame_bytes();
-                        self.finding(Fault::Padding, offset, end - offset, Loss::Nothing);
-                    }
-                    if self.frame(offset, &header) {
-                        // What the frame explains comes before its entry.
-                        if self.queue.is_empty() {
-                            return Ok(Step::Entry);
-                        }
-                        return Ok(self.behind_queue());
-                    }
+            let frame = match self.scan.next_buffered() {
+                Some(frame) => Some(frame),
+                None => self.next_unbuffered()?,
+            };
+            let Some((offset, header, padding_ok)) = frame else { continue };
+            if !padding_ok {
+                let end = offset + header.frame_bytes();
+                self.finding(Fault::Padding, offset, end - offset, Loss::Nothing);
+            }
+            if self.frame(offset, &header) {
+                // What the frame explains comes before its entry.
+                if self.queue.is_empty() {
+                    return Ok(Step::Entry);
                 }
-                Some(Found::Hole(hole)) => self.hole(&hole, true),
-                Some(Found::Tail { hole, .. }) => {
-                    self.hole(&hole, false);
-                    self.end()?;
-                }
-                None => self.end()?,
+                return Ok(self.behind_queue());
             }
         }
+    }
+
+    /// The next frame where it must be read first, or isn't there: then what is in its place is taken note of.
+    #[cold]
+    fn next_unbuffered(&mut self) -> Result<Option<(u64, FrameHeader, bool)>> {
+        match self.scan.next_found()? {
+            Some(Found::Frame { offset, header, padding_ok }) => return Ok(Some((offset, header, padding_ok))),
+            Some(Found::Hole(hole)) => self.hole(&hole, true),
+            Some(Found::Tail { hole, .. }) => {
+                self.hole(&hole, false);
+                self.end()?;
+            }
+            None => self.end()?,
+        }
+        Ok(None)
     }
 
     /// An entry waits behind what the queue holds: it is given as a row would be, once the queue is empty.
