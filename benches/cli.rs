@@ -223,6 +223,12 @@ impl Bench {
         let mut race = Race::new();
         race.add("plain", &[], || fresh(logtool(&["write"], &target), Output::Null));
         race.add("cat", &["cat"], || fresh(Command::new("cat"), Output::File(&target)));
+        race.add("never", &[], || fresh(logtool(&["write", "--sync", "never"], &target), Output::Null));
+        race.add("cat, sync", &["cat", "sync"], || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "cat >\"$0\" && exec sync -d \"$0\""]).arg(&target);
+            fresh(command, Output::Null)
+        });
         race.add("zstd", &[], || fresh(logtool(&["write", "--compress", "zstd"], &target), Output::Null));
         race.add("s6-log", &["s6-log"], || {
             let mut command = Command::new("s6-log");
@@ -232,7 +238,11 @@ impl Bench {
         race.run()?;
         let rate = |name: &str| race.speed(name, text_bytes);
         self.table.rate("write", rate("plain"), "cat >FILE", rate("cat"), Bar::AtLeast(0.5));
+        // `write` syncs each second and at the end: where the disk is slower than `cat`, this is what it is limited by.
+        self.table.rate("write", rate("plain"), "cat >FILE; sync", rate("cat, sync"), Bar::None);
+        self.table.rate("write --sync never", rate("never"), "cat >FILE", rate("cat"), Bar::AtLeast(0.5));
         self.table.rate("write", rate("plain"), "s6-log", rate("s6-log"), Bar::AtLeast(3.0));
+        self.table.rate("write --sync never", rate("never"), "s6-log", rate("s6-log"), Bar::AtLeast(3.0));
         self.table.rate("write --compress zstd", rate("zstd"), "cat >FILE", rate("cat"), Bar::None);
         self.table.rate("write --compress zstd", rate("zstd"), "s6-log", rate("s6-log"), Bar::None);
         self.table.memory("write", race.rss("plain"), RSS_BYTES_MAX);

@@ -73,13 +73,13 @@ impl Table {
 
     fn row(&mut self, what: &str, ours: &str, peer: &str, ratios: &[f64], bar: &str, is_ok: Option<bool>) {
         if self.rows == 0 {
-            println!("\n{:<40} {:>10}  {:<20} {:>5} {:>5}  bar", "", "ours", "peer", "ratio", "cpu");
+            println!("\n{:<40} {:>10}  {:<24} {:>5} {:>5}  bar", "", "ours", "peer", "ratio", "cpu");
         }
         self.rows += 1;
         self.missed += usize::from(is_ok == Some(false));
         let verdict = is_ok.map_or("", |is_ok| if is_ok { "ok" } else { "MISSED" });
         let ratio = |at: usize| ratios.get(at).map_or(String::new(), |ratio| format!("{ratio:.2}"));
         let (ratio, cpu) = (ratio(0), ratio(1));
-        println!("{}", format!("{what:<40} {ours:>10}  {peer:<20} {ratio:>5} {cpu:>5}  {bar:<8} {verdict}").trim_end());
+        println!("{}", format!("{what:<40} {ours:>10}  {peer:<24} {ratio:>5} {cpu:>5}  {bar:<8} {verdict}").trim_end());
     }
 }
