@@ -129,9 +129,12 @@ fn about_machine(bytes: u64) -> String {
     )
 }
 
+/// Runs a command once.
+type Runs<'a> = Box<dyn FnMut() -> anyhow::Result<Sample> + 'a>;
+
 /// The commands that run against each other, and what came of it.
 struct Race<'a> {
-    racers: Vec<(&'a str, Box<dyn FnMut() -> anyhow::Result<Sample> + 'a>)>,
+    racers: Vec<(&'a str, Runs<'a>)>,
     samples: Vec<Vec<Sample>>,
 }
 
