@@ -84,9 +84,9 @@ fn cpu_seconds_at_end(pid: u32) -> f64 {
     let (pid_raw, ended) = (Pid::from_raw(pid.cast_signed()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     while matches!(waitid(Id::Pid(pid_raw), ended), Err(Errno::EINTR)) {}
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything but ends with the last parenthesis: state is field 3, the times 14 and 15.
+    // Behind the name, which may hold anything but ends with the last parenthesis: state is field 3; the times are 14 and 15, those of its children 16 and 17.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: u64 = fields.skip(14 - 3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 = fields.skip(14 - 3).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     ticks as f64 / TICKS_PER_SECOND
 }
 
