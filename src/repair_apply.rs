@@ -209,7 +209,7 @@ impl Repair<'_> {
                 return Err(Failure::Other(Error::new(ErrorKind::Damaged, text).at(path).at_byte(walked.end)));
             }
         }
-        walked.next_seq = walked.next_seq.max(last_seq + 1);
+        walked.next_seq = walked.next_seq.max(last_seq.saturating_add(1));
         let frame = walked.seal_frame(reason, successor_id);
         self.save(segment, offset, file.len()?.saturating_sub(offset))?;
         write_whole(file.as_ref(), &frame, offset)?;
@@ -237,7 +237,7 @@ impl Repair<'_> {
         }
         let offset = bytes.len() as u64;
         let mut payload = Vec::new();
-        placeholder_seal(next_seq - 1).encode(offset, &mut payload);
+        placeholder_seal(next_seq.saturating_sub(1)).encode(offset, &mut payload);
         push_frame(&mut bytes, seed, offset, FrameKind::Seal, 0, next_seq, &payload);
         self.remove_unfinished(UNFINISHED_NAME)?;
         let file = self.storage.create(UNFINISHED_NAME)?;

@@ -168,8 +168,8 @@ impl<'a> Planner<'a> {
         let seqs = match (finding.loss, next) {
             (Loss::Nothing, _) => None,
             (Loss::Seqs(seqs), _) => Some(seqs),
-            (Loss::UnknownAfter(seq), Some(next)) => SeqRange::new(seq + 1, next.header.first_seq.saturating_sub(1)),
-            (Loss::UnknownAfter(seq), None) => SeqRange::new(seq + 1, seq.saturating_add(VOID_SEQS)),
+            (Loss::UnknownAfter(seq), Some(next)) => SeqRange::behind(seq, next.header.first_seq.saturating_sub(1)),
+            (Loss::UnknownAfter(seq), None) => SeqRange::behind(seq, seq.saturating_add(VOID_SEQS)),
         };
         let class = match finding.class {
             LossClass::PowerCut => LossClass::PowerCut,
@@ -181,10 +181,11 @@ impl<'a> Planner<'a> {
         let index_next = next.map_or(u64::MAX, |next| next.header.index);
         let unreadable = &self.snapshot.unreadable;
         let own = replaces.as_ref().and_then(|name| unreadable.iter().find(|bad| bad.name == *name));
-        let free = (index_before + 1..index_next).find(|index| !self.used_indexes.contains(index));
+        let free = (index_before.saturating_add(1)..index_next).find(|index| !self.used_indexes.contains(index));
         // A file that was never more than begun, or was cut to nothing, can give its place.
-        let begun =
-            unreadable.iter().find(|bad| bad.fault.is_none() && (index_before + 1..index_next).contains(&bad.index));
+        let begun = unreadable
+            .iter()
+            .find(|bad| bad.fault.is_none() && (index_before.saturating_add(1)..index_next).contains(&bad.index));
         let own = own.or(begun.filter(|_| free.is_none()));
         let replaces = own.map(|bad| bad.name.clone());
         let Some(index) = own.map(|bad| bad.index).or(free) else {
@@ -193,7 +194,7 @@ impl<'a> Planner<'a> {
         };
         self.used_indexes.insert(index);
         let known_last = self.before.map_or(last_seq, |before| before.link.last_seq);
-        let first_seq = seqs.map_or(known_last + 1, |seqs| seqs.first);
+        let first_seq = seqs.map_or(known_last.saturating_add(1), |seqs| seqs.first);
         let neighbour = next.or(self.snapshot.segments.last()).map(|segment| &segment.header);
         let header = SegmentHeader {
             flags: SEGMENT_PLACEHOLDER,
@@ -212,7 +213,7 @@ impl<'a> Planner<'a> {
             predecessor: self.before.map(|before| before.link),
         };
         let segment = replaces.clone().unwrap_or_else(|| header.name().to_string());
-        let last_seq = seqs.map_or(first_seq - 1, |seqs| seqs.last);
+        let last_seq = seqs.map_or(first_seq.saturating_sub(1), |seqs| seqs.last);
         let loss_bytes = seqs.map_or(0, |_| frame_bytes(PLACEHOLDER_LOSS_BYTES));
         let accepted_end = (HEADER_BYTES + loss_bytes) as u64;
         let link = Predecessor { segment_id: header.segment_id, last_seq, accepted_end };
@@ -267,7 +268,7 @@ impl<'a> Planner<'a> {
         if let Some(finding) = &end_lost {
             // The placeholder declares it; this segment ends before it.
             if let (Some(before), Loss::Seqs(seqs)) = (&mut self.before, finding.loss) {
-                before.link.last_seq = seqs.first - 1;
+                before.link.last_seq = seqs.first.saturating_sub(1);
             }
         }
         if seal_wanted && !self.plan.is_partial {
@@ -379,7 +380,7 @@ impl<'a> Planner<'a> {
     /// The header of a segment whose own is lost.
     fn rebuilt_header(&self, at: usize, last_seq: u64) -> Result<SegmentHeader> {
         let info = &self.snapshot.segments[at];
-        let first_seq = if info.header.first_seq == 0 { last_seq + 1 } else { info.header.first_seq };
+        let first_seq = if info.header.first_seq == 0 { last_seq.saturating_add(1) } else { info.header.first_seq };
         let run_id = if info.header.run_id == 0 { random_id()? } else { info.header.run_id };
         let predecessor = self.before.map(|before| before.link);
         Ok(SegmentHeader { first_seq, run_id, predecessor, ..info.header.clone() })

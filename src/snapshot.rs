@@ -12,7 +12,7 @@ use crate::control::{LossClass, RetentionMark, RunEnd, RunStart};
 use crate::entry::Definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, Loss};
-use crate::format::{FrameKind, HEADER_BYTES, HEADER_COPY_BYTES};
+use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, HEADER_COPY_BYTES};
 use crate::scan::{Found, FrameScan};
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
@@ -285,7 +285,11 @@ impl Snapshot {
             // A writer that found the segment before it missing or unreadable knows its id at most, not its end.
             let is_blind = next.run_start.is_some_and(|start| start.last_end == RunEnd::Damaged);
             let known = next.header.predecessor.filter(|known| {
-                known.segment_id == info.header.segment_id && !(is_blind && known.accepted_end <= HEADER_BYTES as u64)
+                // An end within the header, or where no frame can end, is one that no writer tells.
+                let is_end = known.accepted_end >= HEADER_BYTES as u64
+                    && known.accepted_end.is_multiple_of(FRAME_ALIGN as u64)
+                    && !(is_blind && known.accepted_end == HEADER_BYTES as u64);
+                known.segment_id == info.header.segment_id && is_end
             });
             return known.map_or(Ending::Unlinked, Ending::Followed);
         }

@@ -188,7 +188,7 @@ impl Follower {
     /// writer whose roll fails, unless the segment before is sealed or a later one is there.
     fn next_ready(&self) -> Option<usize> {
         let snapshot = self.snapshot.as_ref()?;
-        let wanted = self.last_index() + 1;
+        let wanted = self.last_index().saturating_add(1);
         // An original is whole; a rewritten segment counts once those that it stands for are gone.
         let order = |info: &SegmentInfo| (info.header.index.max(wanted), info.header.generation);
         let (at, info) = snapshot.segments.iter().enumerate().min_by_key(|(_, info)| order(info))?;
