@@ -52,8 +52,8 @@ pub fn build(input: &mut Input<'_>) -> Log {
         let segment = script::segment(input, &header);
         is_honest &= segment.is_honest;
         let content = segment.bytes;
-        (last_seq, end) = (segment.last_seq, content.len() as u64);
-        bytes += end;
+        bytes += content.len() as u64;
+        (last_seq, end) = (segment.last_seq, segment.accepted_end);
         let name = if lies & 16 != 0 && !is_honest {
             format!("{:08}-20260101T000000Z.flog", 1 + input.u8() % 4)
         } else {

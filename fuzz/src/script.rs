@@ -169,6 +169,8 @@ pub struct Segment {
     pub last_seq: u64,
     /// Whether it was.
     pub is_honest: bool,
+    /// End of the last frame before a seal, before any damage.
+    pub accepted_end: u64,
 }
 
 /// The segment with this header, as the script tells; then damage, as the script tells.
@@ -182,18 +184,26 @@ pub fn segment(input: &mut Input<'_>, header: &SegmentHeader) -> Segment {
         definitions: Vec::new(),
         points: Vec::new(),
     };
+    let (mut is_sealed, mut accepted_end) = (false, HEADER_BYTES as u64);
     while !input.is_empty() && builder.bytes.len() < SEGMENT_BYTES_MAX {
         let operation = input.u8();
         if operation == 255 {
             break;
         }
+        // No writer goes on behind its own seal.
+        builder.is_honest &= !is_sealed;
+        is_sealed = operation % 26 == 14;
+        accepted_end = builder.bytes.len() as u64;
         step(&mut builder, operation, input);
+        if !is_sealed {
+            accepted_end = builder.bytes.len() as u64;
+        }
     }
     let (last_seq, is_honest, mut bytes) = (builder.seq.wrapping_sub(1), builder.is_honest, builder.bytes);
     for _ in 0..input.u8() % 8 {
         damage(&mut bytes, input);
     }
-    Segment { bytes, last_seq, is_honest }
+    Segment { bytes, last_seq, is_honest, accepted_end }
 }
 
 fn step(builder: &mut Builder, operation: u8, input: &mut Input<'_>) {
@@ -266,6 +276,7 @@ fn step(builder: &mut Builder, operation: u8, input: &mut Input<'_>) {
         }
         11 => {
             let mark = SyncMark { synced_upto: input.number(), time_ns: 1 };
+            builder.is_honest &= mark.synced_upto < builder.seq;
             builder.push_encoded(FrameKind::SyncMark, |out| mark.encode(out));
         }
         12 => {
@@ -275,6 +286,7 @@ fn step(builder: &mut Builder, operation: u8, input: &mut Input<'_>) {
                 segments_removed: 1,
                 rule: RetentionRule::KeepBytes,
             };
+            builder.is_honest &= mark.first_seq_kept <= 1;
             builder.push_encoded(FrameKind::RetentionMark, |out| mark.encode(out));
         }
         13 => {
