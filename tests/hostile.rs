@@ -13,7 +13,7 @@ use logtool::control::{
 use logtool::entry::{CallSite, EntryHead, Level};
 use logtool::format::{FRAME_HEADER_BYTES, FRAME_MARKER, FrameKind, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use logtool::frame::{Seed, push_frame};
-use logtool::segment::SegmentHeader;
+use logtool::segment::{Predecessor, SegmentHeader};
 use logtool::state::{LOCK_NAME, PID_BYTES, WriterState};
 use logtool::{ErrorKind, Fault, Item, LogReader, Options, Writer, snapshot_of};
 
@@ -459,5 +459,24 @@ fn names_with_control_characters_reach_no_terminal() {
         let by_name = in_64_mib(args, &dir.path().join(evil));
         assert!(!by_name.stderr.contains(['\u{1b}', '\u{202e}']), "{args}: {:?}", by_name.stderr);
         assert!(matches!(by_name.code, Some(1 | 2)), "{by_name:?}");
+    }
+}
+
+/// Found by fuzzing: a successor that puts the end of the segment before it into its header, or to the end of all offsets.
+#[test]
+fn an_end_that_no_writer_tells_makes_repair_harm_nothing() {
+    for accepted_end in [0, 1023, 1025, u64::MAX] {
+        let dir = temp_dir();
+        let mut first = Hostile::new();
+        first.entries(1..=3).save(dir.path());
+        let header = SegmentHeader::decode(first.bytes.first_chunk().unwrap()).unwrap();
+        let predecessor = Some(Predecessor { segment_id: ID, last_seq: 3, accepted_end });
+        let header = SegmentHeader { index: 2, index_last: 2, segment_id: 9, first_seq: 4, predecessor, ..header };
+        fs::write(dir.path().join("00000002-20260101T000000Z.flog"), header.encode()).unwrap();
+        assert_eq!(read_dir(dir.path()).0, [1, 2, 3], "{accepted_end}");
+        in_64_mib("repair", dir.path());
+        assert_eq!(read_dir(dir.path()).0, [1, 2, 3], "{accepted_end}");
+        let left = fs::read(dir.path().join(NAME)).unwrap();
+        assert!(left.starts_with(&first.bytes), "{accepted_end}");
     }
 }
