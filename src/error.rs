@@ -81,6 +81,12 @@ impl Error {
         self.0.path.as_deref()
     }
 
+    /// Whether the system said that there is no such file.
+    pub(crate) fn is_not_found(&self) -> bool {
+        let source = std::error::Error::source(self).and_then(|source| source.downcast_ref::<io::Error>());
+        source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The byte offset in that file.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset

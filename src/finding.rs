@@ -110,6 +110,8 @@ pub enum Fault {
     Foreign,
     /// A second copy of a segment; it is not read.
     Duplicate,
+    /// The name of the file tells another place in the log than its header, which counts; it is read.
+    Misnamed,
     /// Something that has a segment's name but is no regular file; it is not read.
     NotAFile,
 }
@@ -147,6 +149,7 @@ impl fmt::Display for Fault {
             Fault::Order => "frame repeated or out of order",
             Fault::Foreign => "segment of another log",
             Fault::Duplicate => "second copy of a segment",
+            Fault::Misnamed => "file name and segment header disagree about the place in the log",
             Fault::NotAFile => "not a regular file",
         })
     }

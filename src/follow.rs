@@ -296,7 +296,7 @@ impl Follower {
         self.wake.watch_dir();
         let mut snapshot = match Snapshot::take(Arc::clone(&self.storage)) {
             Ok(snapshot) => snapshot,
-            Err(error) if error.kind() == ErrorKind::NotALog || is_not_found(&error) => return Ok(Step::Wait),
+            Err(error) if error.kind() == ErrorKind::NotALog || error.is_not_found() => return Ok(Step::Wait),
             Err(error) => return Err(error),
         };
         if snapshot.segments.is_empty() {
@@ -349,7 +349,7 @@ impl Follower {
                 // is said once.
                 snapshot.segments.remove(at);
                 self.wake.hints.names = true;
-                return if is_not_found(&error) { Ok(()) } else { Err(error) };
+                return if error.is_not_found() { Ok(()) } else { Err(error) };
             }
         };
         let walk = SegmentWalk::new(Arc::clone(&file), &info.name, &info.header, bytes, Ending::Growing);
@@ -470,9 +470,4 @@ fn check_path(dir: &Path) -> Result<()> {
         Ok(_) => Err(Error::new(ErrorKind::NotALog, "no logtool log: it holds no segment").at(dir)),
         Err(error) => Err(Error::io("cannot read", error).at(dir)),
     }
-}
-
-fn is_not_found(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
 }

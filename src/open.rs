@@ -292,6 +292,7 @@ impl Past {
             .filter_map(|entry| SegmentName::parse(&entry.name).map(|name| (last_index(&name), entry.name.clone())))
             .collect();
         names.sort();
+        order_by_headers(storage, &mut names)?;
         let state =
             read_state(storage).map_err(|error| Error::io("cannot read", error).at(storage.path().join(LOCK_NAME)))?;
         let mut past = Past {
@@ -424,6 +425,25 @@ impl Past {
 /// The segment that the record tells of, as the one before the next.
 fn recorded_segment(state: &WriterState) -> Predecessor {
     Predecessor { segment_id: state.segment_id, last_seq: state.newest_seq, accepted_end: state.upto }
+}
+
+/// Names tell the order, unless somebody has renamed files: where the newest name and its header disagree, the headers
+/// tell it. What can't be read keeps the place that its name tells.
+fn order_by_headers(storage: &dyn Storage, names: &mut [(u64, String)]) -> Result<()> {
+    let told = |name: &str| -> Result<Option<u64>> {
+        let failed = |error| Error::io("cannot read", error).at(storage.path().join(name));
+        let header = storage.open(name).and_then(|file| SegmentHeader::read(&*file)).map_err(failed)?;
+        Ok(header.ok().map(|header| header.index_last))
+    };
+    let Some((index, name)) = names.last() else { return Ok(()) };
+    if told(name)?.is_none_or(|told| told == *index) {
+        return Ok(());
+    }
+    for (index, name) in names.iter_mut() {
+        *index = told(name)?.unwrap_or(*index);
+    }
+    names.sort();
+    Ok(())
 }
 
 fn last_index(name: &SegmentName) -> u64 {

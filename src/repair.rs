@@ -17,6 +17,7 @@
 //! | header, or a copy of it, damaged | [`Step::Header`] |
 //! | padding altered | [`Step::ClearPadding`] |
 //! | segment of another log, second copy of a segment | [`Step::SetAside`] |
+//! | file name that tells another place than the header | [`Step::Rename`]; all other findings wait for the next round |
 
 use std::fmt;
 use std::sync::Arc;
@@ -109,6 +110,13 @@ pub enum Step {
     SetAside {
         /// File name.
         segment: String,
+    },
+    /// Give a segment the name that its header tells; with a later time of opening where that name is taken.
+    Rename {
+        /// File name.
+        segment: String,
+        /// Its new name, which no file has.
+        to: String,
     },
     /// Bring the record in `writer.lock` up to date with the placeholder at the end.
     Record {
@@ -237,7 +245,8 @@ impl Step {
             | Step::Seal { segment, .. }
             | Step::Cut { segment, .. }
             | Step::Placeholder { segment, .. }
-            | Step::SetAside { segment } => segment,
+            | Step::SetAside { segment }
+            | Step::Rename { segment, .. } => segment,
             Step::Record { .. } => crate::state::LOCK_NAME,
         }
     }
@@ -264,6 +273,7 @@ impl fmt::Display for Step {
                 write!(f, "set it aside, and make a segment in its place that declares: {}", declared(seqs, class))
             }
             Step::SetAside { .. } => f.write_str("set it aside in quarantine"),
+            Step::Rename { to, .. } => write!(f, "rename it to {to}"),
             Step::Record { .. } => f.write_str("record the new end"),
         }
     }

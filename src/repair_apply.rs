@@ -92,6 +92,7 @@ impl Repair<'_> {
                 self.placeholder(segment, header, *seqs, *class, replaces.as_deref())?;
             }
             Step::SetAside { segment } => self.set_aside(segment)?,
+            Step::Rename { segment, to } => self.rename_to_free(segment, to)?,
             Step::Record { state } => {
                 write_whole(self.lock, state.encode().as_bytes(), PID_BYTES as u64)?;
                 self.lock.sync()?;
@@ -246,7 +247,17 @@ impl Repair<'_> {
         if let Some(old) = replaces {
             self.set_aside(old)?;
         }
-        self.storage.rename(UNFINISHED_NAME, segment)?;
+        self.rename_to_free(UNFINISHED_NAME, segment)
+    }
+
+    /// Renames a file, but over no other one.
+    fn rename_to_free(&self, from: &str, to: &str) -> io::Result<()> {
+        match self.storage.open(to) {
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{to} is in the way"))),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        self.storage.rename(from, to)?;
         self.storage.sync_dir()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::check::{Checked, SegmentCheck};
 use crate::control::{LossClass, Seal, SealReason};
 use crate::error::{Error, Result};
-use crate::finding::{Fault, Finding, Loss, SeqRange};
+use crate::finding::{Fault, Finding, Loss, Place, SeqRange};
 use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_COPY_BYTES, SEGMENT_PLACEHOLDER, VOID_SEQS};
 use crate::frame::{FrameHeader, Seed, frame_bytes};
 use crate::repair::{Action, Plan, Step};
@@ -15,6 +15,8 @@ use crate::snapshot::Snapshot;
 use crate::state::WriterState;
 use crate::storage::ReadAt;
 use crate::walk::{Ending, Item, SegmentSummary};
+
+const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// Steps in one plan; more damage is left for the next round.
 const ACTIONS_MAX: usize = 4096;
@@ -41,6 +43,8 @@ pub(crate) struct Planner<'a> {
     rebuild: Option<(Finding, u64)>,
     used_indexes: HashSet<u64>,
     synced_upto: u64,
+    /// Files are to be renamed: the rest is planned once that is done.
+    has_misnamed: bool,
     failure: Option<Error>,
 }
 
@@ -57,6 +61,7 @@ impl<'a> Planner<'a> {
             rebuild: None,
             used_indexes,
             synced_upto,
+            has_misnamed: false,
             failure: None,
         };
         for finding in &snapshot.findings {
@@ -65,10 +70,38 @@ impl<'a> Planner<'a> {
                     let step = Step::SetAside { segment: place.segment.clone() };
                     planner.push(Some(finding.clone()), step);
                 }
+                (Fault::Misnamed, _) => planner.has_misnamed = true,
                 _ => planner.leave(finding.clone(), "remove it from the directory"),
             }
         }
+        if planner.has_misnamed {
+            planner.rename_misnamed();
+        }
         planner
+    }
+
+    /// Names first: where a file stands under a wrong one, no other step could tell which names are free.
+    fn rename_misnamed(&mut self) {
+        let snapshot = self.snapshot;
+        let found = snapshot.findings.iter().filter_map(|finding| finding.place.as_ref());
+        let mut taken: HashSet<String> = snapshot.segments.iter().map(|segment| segment.name.clone()).collect();
+        taken.extend(snapshot.unreadable.iter().map(|bad| bad.name.clone()));
+        taken.extend(found.map(|place| place.segment.clone()));
+        for finding in snapshot.findings.iter().filter(|finding| finding.fault == Fault::Misnamed) {
+            let named = |place: &Place| snapshot.segments.iter().find(|segment| segment.name == place.segment);
+            let Some(info) = finding.place.as_ref().and_then(named) else { continue };
+            let mut header = info.header.clone();
+            while taken.contains(&header.name().to_string()) && header.generation == 0 {
+                header.opened_ns = header.opened_ns.saturating_add(NS_PER_SECOND);
+            }
+            let to = header.name().to_string();
+            if taken.insert(to.clone()) {
+                self.push(Some(finding.clone()), Step::Rename { segment: info.name.clone(), to });
+            } else {
+                self.leave(finding.clone(), "another file has its name: move that one away by hand");
+            }
+        }
+        self.plan.is_partial = true;
     }
 
     pub(crate) fn finish(mut self) -> Result<Plan> {
@@ -87,7 +120,7 @@ impl<'a> Planner<'a> {
     }
 
     pub(crate) fn take(&mut self, checked: Checked<'_>) {
-        if self.failure.is_some() {
+        if self.failure.is_some() || self.has_misnamed {
             return;
         }
         let taken = match checked {

@@ -41,6 +41,13 @@ pub struct SegmentInfo {
     pub run_start: Option<RunStart>,
 }
 
+impl SegmentInfo {
+    /// Whether the file's name tells another place in the log than its header.
+    pub(crate) fn is_misnamed(&self) -> bool {
+        SegmentName::parse(&self.name).is_none_or(|name| name.index() != self.header.index)
+    }
+}
+
 /// A file with a segment's name that can't be read as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableSegment {
@@ -410,28 +417,33 @@ impl Snapshot {
 
     /// Puts the segments in order and sorts out what does not belong.
     fn arrange(&mut self) {
-        // Of two copies the longer one comes first, and is kept.
-        let order = |segment: &SegmentInfo| (segment.header.index, segment.header.generation, Reverse(segment.bytes));
-        self.segments.sort_by_key(order);
+        // Of two copies the longer one comes first, and is kept; of equals the one with the right name.
+        let is_single_file = self.is_single_file;
+        self.segments.sort_by_key(|segment| {
+            let header = &segment.header;
+            (header.index, header.generation, Reverse(segment.bytes), !is_single_file && segment.is_misnamed())
+        });
         self.log_id = self.most_common_log();
         self.sort_out();
     }
 
     /// Keeps what belongs to the log, once each.
     pub(crate) fn sort_out(&mut self) {
-        let (log_id, mut seen) = (self.log_id, HashMap::new());
+        let (log_id, is_single_file, mut seen) = (self.log_id, self.is_single_file, HashMap::new());
         let mut sorted_out = Vec::new();
         self.segments.retain(|segment| {
             let fault = if segment.header.log_id != log_id {
                 Fault::Foreign
             } else if seen.insert(segment.header.segment_id, ()).is_some() {
                 Fault::Duplicate
+            } else if !is_single_file && segment.is_misnamed() {
+                Fault::Misnamed
             } else {
                 return true;
             };
             let finding = Finding::new(fault, Loss::Nothing, LossClass::Unknown);
             sorted_out.push(finding.at(&segment.name, 0, segment.bytes));
-            false
+            fault == Fault::Misnamed
         });
         self.findings.append(&mut sorted_out);
         self.rebuild_headers();

@@ -107,8 +107,12 @@ impl LogStat {
             synced_upto: 0,
         };
         for at in 0..snapshot.segments.len() {
-            let segment = stat.segment(snapshot, at)?;
-            stat.segments.push(segment);
+            match stat.segment(snapshot, at) {
+                Ok(segment) => stat.segments.push(segment),
+                // Retention has removed it meanwhile.
+                Err(error) if error.is_not_found() && snapshot.is_live() => {}
+                Err(error) => return Err(error),
+            }
         }
         for bad in &snapshot.unreadable {
             let state = if bad.fault.is_some() { SegmentState::Unreadable } else { SegmentState::Begun };

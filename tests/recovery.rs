@@ -91,6 +91,43 @@ fn repairing_the_first_segment_keeps_the_newer_ones_whole() {
     }
 }
 
+/// A log whose files were renamed among each other, moved to other names, or copied over each other, by hand or by a sync
+/// tool: the headers tell the order, repair puts the names right and destroys no segment, a writer goes on behind the last.
+#[test]
+fn files_under_wrong_names_are_read_in_order_and_never_overwritten() {
+    let (disk, lines) = log(PLAIN_KILLED);
+    let names = segments(&disk);
+    let contents: Vec<Vec<u8>> = names.iter().map(|name| disk.content(name).unwrap()).collect();
+    let elsewhere = |index: u32, name: &str| format!("{index:08}{}", &name[8..]);
+    for one in 0..names.len() {
+        for other in 0..names.len() {
+            if one != other {
+                let swapped = disk.kill();
+                swapped.put(&names[one], &contents[other]);
+                swapped.put(&names[other], &contents[one]);
+                let outcome = examine(&format!("{one} and {other} swapped"), &swapped, &lines);
+                assert!(outcome.missing.is_empty());
+                assert!(outcome.report.findings.iter().all(|finding| finding.fault == Fault::Misnamed));
+                swapped.delete(&names[one]);
+                examine(&format!("{other} under the name of {one}, {one} gone"), &swapped, &lines);
+
+                let copied = disk.kill();
+                copied.put(&names[one], &contents[other]);
+                examine(&format!("{other} copied over {one}"), &copied, &lines);
+            }
+        }
+        for index in [7, 90] {
+            let moved = disk.kill();
+            moved.delete(&names[one]);
+            moved.put(&elsewhere(index, &names[one]), &contents[one]);
+            let mut writer = Writer::open_on(moved.kill().shared(), options(false)).unwrap();
+            assert!(one == 2 || writer.line(b"new", 0, 2).unwrap() > lines.last().unwrap().0);
+            let outcome = examine(&format!("{one} moved to {index}"), &moved, &lines);
+            assert!(outcome.missing.is_empty());
+        }
+    }
+}
+
 /// prometheus tsdb#528: the segment that is short is the one that is named, with its offset.
 #[test]
 fn a_short_segment_is_named_with_its_offset() {

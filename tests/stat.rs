@@ -102,3 +102,18 @@ fn each_state_of_a_segment_is_shown_and_what_is_no_segment_too() {
         "{text}"
     );
 }
+
+#[test]
+fn a_segment_that_retention_removes_meanwhile_is_no_failure() {
+    let dir = temp_dir();
+    let mut writer = writer(dir.path(), plain());
+    for number in 0..3 {
+        writer.line(b"line", 0, NOON_NS + number).unwrap();
+        writer.roll().unwrap();
+    }
+    let storage = std::sync::Arc::new(logtool::storage_os::OsStorage::new(dir.path(), 0o640));
+    let snapshot = logtool::Snapshot::take(storage).unwrap();
+    fs::remove_file(&segments(dir.path())[0]).unwrap();
+    let stat = logtool::LogStat::take(&snapshot).unwrap();
+    assert_eq!((stat.segments.len(), stat.last_seq), (3, 3));
+}

@@ -49,6 +49,9 @@ pub(crate) fn run(args: &RepairArgs, ui: &Ui) -> anyhow::Result<Status> {
             (0, 0) => "NOTHING TO REPAIR.\n".to_string(),
             _ => format!("PLAN: {steps}. Nothing was changed.\n"),
         });
+        if plan.is_partial {
+            text.push_str("More is planned once these steps are done.\n");
+        }
         if !plan.actions.is_empty() {
             text.push_str(&format!("next: logtool repair {}\n", shell_path(path)));
         }
