@@ -5,6 +5,8 @@
 //! tells them.
 
 mod ending;
+mod item;
+mod summary;
 
 use std::collections::VecDeque;
 
@@ -20,28 +22,8 @@ use crate::segment::{Predecessor, SegmentHeader};
 use crate::storage::ReadAt;
 use crate::verdict::{Facts, Successor, Verdict, verdict};
 
-/// One thing that a reader gives.
-#[derive(Clone, Debug)]
-pub enum Item<'a> {
-    /// An entry.
-    Entry(Entry<'a>),
-    /// Something that is wrong.
-    Finding(Finding),
-    /// Something to know.
-    Note(Note),
-}
-
-impl Item<'_> {
-    /// The numbers that it is about: an entry's own, or those that a finding or a note accounts for.
-    pub fn seqs(&self) -> Option<SeqRange> {
-        match self {
-            Item::Entry(entry) => Some(SeqRange { first: entry.seq, last: entry.seq }),
-            Item::Finding(Finding { loss: Loss::Seqs(seqs), .. }) => Some(*seqs),
-            Item::Finding(_) => None,
-            Item::Note(note) => note.kind.seqs(),
-        }
-    }
-}
+pub use item::Item;
+pub use summary::SegmentSummary;
 
 /// What is known of the end of a segment from outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,35 +48,6 @@ pub enum Ending {
     },
     /// A file by itself: nothing is known of what follows.
     Alone,
-}
-
-/// What a walk has learned of its segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentSummary {
-    /// Entries given.
-    pub entries: u64,
-    /// Bytes of their bodies, with one for each line's end.
-    pub text_bytes: u64,
-    /// Last number that is accounted for: given, dropped, declared or told as lost.
-    pub last_seq: u64,
-    /// First number that an entry had.
-    pub first_entry_seq: Option<u64>,
-    /// Earliest and latest time of an entry, nanoseconds since 1970 UTC.
-    pub times_ns: Option<(i64, i64)>,
-    /// Highest number that this segment says was on stable storage.
-    pub synced_upto: u64,
-    /// The seal, if there is one.
-    pub seal: Option<Seal>,
-    /// Where the frames that count end: before the seal.
-    pub accepted_end: u64,
-    /// The newest retention mark.
-    pub retention: Option<RetentionMark>,
-    /// Frames of unknown kinds.
-    pub unknown_frames: u64,
-    /// Whether the last entry of the segment goes on in the next one.
-    pub has_more: bool,
-    /// Whether valid frames stand behind the accepted end that are no seal: they were written anew in the next segment.
-    pub has_frames_behind: bool,
 }
 
 /// What the step under way has found.

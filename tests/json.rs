@@ -182,7 +182,9 @@ fn what_comes_out_is_what_the_specification_lists() {
             .collect();
         let unlisted: Vec<_> = seen.difference(&listed).collect();
         assert!(unlisted.is_empty(), "{kind}: not in json.md: {unlisted:?}");
-        let unseen: Vec<_> = listed.difference(&seen).filter(|name| !rare.contains(&name.as_str())).collect();
+        // Only the note of a log that took another's place while it was followed has the log's id.
+        let is_rare = |name: &str| rare.contains(&name) || (kind, name) == ("note", "log_id");
+        let unseen: Vec<_> = listed.difference(&seen).filter(|name| !is_rare(name)).collect();
         assert!(unseen.is_empty(), "{kind}: in json.md and never seen: {unseen:?}");
     }
     assert!(all.iter().all(|object| object["v"] == logtool::json::VERSION));
