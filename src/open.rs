@@ -202,7 +202,7 @@ pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
 }
 
 /// A writer opens no log that has come this far: what remains would do for a million runs and void ranges.
-const SEQ_MAX: u64 = u64::MAX - (VOID_SEQS << 20);
+pub(crate) const SEQ_MAX: u64 = u64::MAX - (VOID_SEQS << 20);
 
 /// The newest segment that can be read.
 #[derive(Debug)]

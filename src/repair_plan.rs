@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use crate::check::{Checked, SegmentCheck};
 use crate::control::{LossClass, Seal, SealReason};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, Loss, Place, SeqRange};
 use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_COPY_BYTES, SEGMENT_PLACEHOLDER, VOID_SEQS};
 use crate::frame::{FrameHeader, Seed, frame_bytes};
+use crate::open::SEQ_MAX;
 use crate::repair::{Action, Plan, Step};
 use crate::roll::random_id;
 use crate::segment::{Predecessor, SegmentHeader};
@@ -124,6 +125,13 @@ impl<'a> Planner<'a> {
             return;
         }
         let taken = match checked {
+            // What is declared uses numbers up, and there are none left.
+            Checked::Link { last_seq, .. } if last_seq >= SEQ_MAX => {
+                let text = format!(
+                    "the log claims to have come to seq {last_seq}, and there is no room behind that: start a new log"
+                );
+                Err(Error::new(ErrorKind::Damaged, text).at(self.snapshot.storage().path()))
+            }
             Checked::Link { at, last_seq, items } => items.into_iter().try_for_each(|item| match item {
                 Item::Finding(finding) => self.link(at, last_seq, finding),
                 _ => Ok(()),
