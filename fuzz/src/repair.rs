@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use logtool::ErrorKind;
 use logtool::reader::LogReader;
 use logtool::repair::repair;
 use logtool::snapshot::Snapshot;
@@ -33,7 +34,11 @@ pub fn repair_log(data: &[u8]) {
     if !log.is_honest {
         return;
     }
-    let repaired = repaired.unwrap();
+    let repaired = match repaired {
+        // Numbers end: what is declared would use them up.
+        Err(error) if error.kind() == ErrorKind::Damaged => return assert_eq!(after, before),
+        repaired => repaired.unwrap(),
+    };
     assert_eq!(after, before, "every entry that could be read still can, and no other");
     let left = log.storage.content();
     assert!(files.iter().all(|name| left.contains_key(name)), "no file is gone");

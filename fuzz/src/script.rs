@@ -317,7 +317,8 @@ fn step(builder: &mut Builder, operation: u8, input: &mut Input<'_>) {
             push_frame(&mut builder.bytes, builder.id, kind, flags, builder.seq, &payload);
         }
         18 => {
-            // A header that holds, and a length or a payload that does not.
+            // A header that holds, and a length or a payload that does not: it hides what starts within that length.
+            builder.is_honest = false;
             let (len, body) = (input.number() as u32, input.string());
             push_header(&mut builder.bytes, builder.id, 1, 0, len, builder.seq, input.u64() as u32);
             builder.bytes.extend_from_slice(&body);
