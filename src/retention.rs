@@ -1,7 +1,7 @@
 //! Retention: which old segments go, and how they are removed.
 //!
 //! The first sequence number kept is on record in the log (in a new segment's header, or in a retention mark that was
-//! flushed and, but for [`SyncPolicy::Never`](crate::options::SyncPolicy::Never), synced) before the first file goes; files
+//! flushed and, but for [`SyncPolicy::Never`], synced) before the first file goes; files
 //! go oldest first. So a reader never mistakes what retention removed for a loss, wherever a removal stops.
 
 use std::collections::HashMap;
