@@ -397,7 +397,9 @@ pub fn read_seal<R: ReadAt>(source: R, segment_id: u64, len: u64) -> Result<Opti
         Some(Found::Frame { offset: found, header, .. })
             if found == offset && header.kind == FrameKind::Seal as u8 && scan.offset() == len =>
         {
-            Seal::decode(scan.payload()).map(|seal| (offset, seal))
+            // A seal that contradicts its own frame is not to be believed: the segment is read instead.
+            let seal = Seal::decode(scan.payload()).filter(|seal| seal.last_seq.wrapping_add(1) == header.seq);
+            seal.map(|seal| (offset, seal))
         }
         _ => None,
     })

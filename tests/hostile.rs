@@ -480,3 +480,18 @@ fn an_end_that_no_writer_tells_makes_repair_harm_nothing() {
         assert!(left.starts_with(&first.bytes), "{accepted_end}");
     }
 }
+
+/// Found by fuzzing: numbers that a seal denies would have been given again, and their entries hidden.
+#[test]
+fn a_seal_that_denies_numbers_does_not_have_them_given_again() {
+    let dir = temp_dir();
+    let mut hostile = Hostile::new();
+    hostile.entries(1..=100);
+    let offset = hostile.offset();
+    hostile.encoded(FrameKind::Seal, 101, |out| seal(3).encode(offset, out)).save(dir.path());
+    let mut writer = Writer::open(dir.path(), Options::new()).unwrap();
+    let seq = writer.line(b"new", 0, 1).unwrap();
+    writer.close().unwrap();
+    assert!(seq > 100, "{seq}");
+    assert_eq!(read_dir(dir.path()).0, (1..=100).chain([seq]).collect::<Vec<_>>());
+}
