@@ -313,7 +313,7 @@ fn step(builder: &mut Builder, operation: u8, input: &mut Input<'_>) {
         16 | 17 => {
             // Any kind, known or not, over any payload.
             let (kind, flags, payload) = (input.u8() & 15, input.u8(), input.string());
-            builder.is_honest &= ![1, 2, 5, 6].contains(&kind);
+            builder.is_honest &= ![1, 2, 5, 6, 7, 8, 10].contains(&kind);
             push_frame(&mut builder.bytes, builder.id, kind, flags, builder.seq, &payload);
         }
         18 => {
