@@ -105,9 +105,10 @@ impl Error {
     }
 }
 
-/// Whether the system said that there is no room: disk full, quota used up, or the file size limit reached.
+/// Whether the system said that there is no room: disk full, or quota used up. A file that reached its size limit is none
+/// of that: another file has room.
 pub(crate) fn is_no_space(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl fmt::Display for Error {

@@ -170,14 +170,27 @@ pub fn push_plain(out: &mut String, value: &Value<'_>) {
     }
 }
 
-/// Appends text, in quotes with Rust's escapes where it needs them to stand behind `key=`.
+/// Appends text, in quotes with the escapes of JSON where it needs them to stand behind `key=`.
 pub fn push_quoted(out: &mut String, text: &str) {
     let is_bare = |c: char| c > ' ' && c != '"' && c != '=' && c != '\\' && !c.is_control();
     if !text.is_empty() && text.chars().all(is_bare) {
         out.push_str(text);
-    } else {
-        let _ = write!(out, "{text:?}");
+        return;
     }
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
 }
 
 /// Writes times as `2026-11-30T12:00:00.123456Z`; remembers the second, so that the next one of the same second is cheap.

@@ -6,6 +6,7 @@
 //! is counted in [`WriterStats`] and tried again later.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use crate::active::ActiveSegment;
@@ -215,6 +216,8 @@ impl Writer {
         }
         if count > 0 {
             let time_ns = if tally.entries > 0 { tally.time_min_ns } else { (self.options.clock)() };
+            // What markers among them had counted is counted again with this one.
+            self.stats.entries_dropped -= (count - tally.entries.min(count)).min(self.stats.entries_dropped);
             self.push_marker(&DropMarker { count, time_ns, tseq: 0, tid: 0, reason, level: 0 });
         }
         self.write_pending()?;
@@ -429,7 +432,13 @@ impl Writer {
             return if self.active.dirty_end > self.active.end { self.leave_segment() } else { Ok(()) };
         };
         self.stats.write_failures += 1;
-        self.write_failures_in_row += u32::from(!is_no_space(&error));
+        let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
+        if is_too_large && self.active.tally.entries > 0 {
+            // The next file has room.
+            self.leave_segment()?;
+            return self.write_pending();
+        }
+        self.write_failures_in_row += u32::from(!is_no_space(&error) && !is_too_large);
         let error = Error::io("cannot write", error).at(self.storage.path().join(&self.active.name));
         let error = self.noted(error.at_byte(self.active.end));
         if self.write_failures_in_row >= WRITE_FAILURES_MAX {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
 
-use crate::harness::{Outcome, Run, cut, logtool, temp_dir};
+use crate::harness::{Outcome, Run, cut, logtool, on_terminal, temp_dir};
 use crate::sample::{NOON_NS, compressed, find_bytes, plain, segments, write_lines, write_requests, writer};
 
 fn decompress(dir: &Path, args: &[&str]) -> Outcome {
@@ -234,4 +234,17 @@ fn frames_of_a_damaged_log_declare_what_is_lost() {
     assert!(shown(&copy) == shown(&log));
     let verified = logtool().arg("verify").arg(&copy).run().expect_code(0).text();
     assert!(verified.contains("declared lost"), "{verified}");
+}
+
+/// A log that is looked at must not steer the terminal, whichever command shows it; other outputs get the exact bytes.
+#[test]
+fn on_a_terminal_what_would_steer_it_is_escaped() {
+    let dir = temp_dir();
+    let line = b"a\x1b[2Jb \xe2\x80\xae c\xff";
+    write_lines(dir.path(), plain(), [&line[..]]);
+    let path = dir.path().to_str().unwrap();
+    let shown = on_terminal(&["decompress", path]).run().expect_code(0).text();
+    assert_eq!(shown, "a\\x1b[2Jb \\u{202e} c\\xff\r\n");
+    let exact = decompress(dir.path(), &[]).expect_code(0).stdout;
+    assert_eq!(exact, [&line[..], b"\n"].concat());
 }

@@ -260,9 +260,9 @@ fn a_full_disk_is_waited_for_and_nothing_is_lost() {
 
 #[test]
 fn a_full_disk_with_drop_counts_what_it_drops_in_the_log() {
-    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let Some(disk) = SmallDisk::new(4 << 20) else { return };
     let (ballast, log) = (disk.0.path().join("ballast"), disk.0.path().join("log"));
-    fs::write(&ballast, vec![1u8; 700_000]).unwrap();
+    fs::write(&ballast, vec![1u8; 3_800_000]).unwrap();
     let mut child = logtool().args(["write", "--on-full", "drop", "--tee"]).arg(&log).spawn();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let echo = std::thread::spawn(move || {
@@ -270,7 +270,8 @@ fn a_full_disk_with_drop_counts_what_it_drops_in_the_log() {
         stdout.read_to_string(&mut echoed).unwrap();
         echoed
     });
-    for number in 0..5000 {
+    // More than the pipe and the disk hold together: it goes on only if lines are dropped while there is no room.
+    for number in 0..30_000 {
         writeln!(stdin, "line {number} {}", "y".repeat(80)).unwrap();
     }
     fs::remove_file(&ballast).unwrap();
@@ -289,12 +290,42 @@ fn a_full_disk_with_drop_counts_what_it_drops_in_the_log() {
             Item::Finding(finding) => panic!("{finding:?}"),
         }
     }
-    assert!(dropped > 0 && kept.len() as u64 + dropped == 5001, "{} kept, {dropped} dropped", kept.len());
+    assert!(dropped > 0 && kept.len() as u64 + dropped == 30_001, "{} kept, {dropped} dropped", kept.len());
     assert_eq!(kept.last().unwrap(), "the last line");
     // Whatever was echoed is in the log.
     let echoed = echo.join().unwrap();
     let kept: std::collections::HashSet<&str> = kept.iter().map(String::as_str).collect();
     assert!(echoed.lines().all(|line| kept.contains(line)));
+}
+
+#[test]
+fn a_disk_that_stays_full_with_drop_neither_stops_the_program_in_front_nor_the_end() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let log = disk.0.path().join("log");
+    let lines: Vec<u8> =
+        (0..40_000).flat_map(|number| format!("line {number} {}\n", "y".repeat(80)).into_bytes()).collect();
+    let ended =
+        logtool().args(["write", "--on-full", "drop"]).arg(&log).stdin(lines).timeout(LONG).run().expect_code(2);
+    let kept = entries(&log).len();
+    let dropped = 40_000 - kept;
+    let grouped = format!("{},{:03} lines were dropped", dropped / 1000, dropped % 1000);
+    assert!(kept > 1000 && ended.stderr.contains(&grouped), "{kept} kept: {}", ended.stderr);
+}
+
+/// A limit of the file's size is no full disk: the next segment has room, and removing old ones would help nothing.
+#[test]
+fn a_reached_file_size_limit_begins_a_new_segment_and_removes_none() {
+    let top = temp_dir();
+    let log = top.path().join("log");
+    let lines: Vec<u8> = (0..20_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
+    for on_full in ["remove-oldest", "block", "drop"] {
+        let command =
+            format!("ulimit -f 64; exec {} write --on-full {on_full} {}", env!("CARGO_BIN_EXE_logtool"), log.display());
+        crate::harness::Run::new("bash").args(["-c", &command]).stdin(lines.clone()).timeout(LONG).run().expect_code(0);
+    }
+    assert!(bytes(&log) == lines.repeat(3), "not what was written");
+    assert!(segments(&log).iter().all(|path| fs::metadata(path).unwrap().len() <= 64 << 10));
+    logtool().arg("verify").arg(&log).run().expect_code(0);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //! `time=2026-11-30T12:00:00.123456+01:00 seq=7 level=INFO category=net.http thread=worker-3 file=src/http.rs:42
 //! msg="GET /a" path=/a status=200`
 //!
-//! Text is in quotes where it is empty or has a space, a quote, a backslash, `=` or a control character. Arguments come last,
-//! under their names, or as `_0` without one. Bytes that are no UTF-8 become U+FFFD; the exact ones are in the JSON form.
+//! Text is in quotes, with the escapes of JSON, where it is empty or has a space, a quote, a backslash, `=` or a control
+//! character. Arguments come last, under their names, or as `_0` without one. Bytes that are no UTF-8 become U+FFFD; the
+//! exact ones are in the JSON form.
 
 use std::fmt::Write as _;
 

@@ -14,7 +14,7 @@ use logtool::storage_os::OsStorage;
 use logtool::{Entry, Error, Item, LogReader};
 
 use crate::cli::DecompressArgs;
-use crate::escape::escape_path;
+use crate::escape::{escape, escape_path};
 use crate::logs::{self, Log};
 use crate::terminal::{Status, Ui};
 use crate::time;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &DecompressArgs, ui: &Ui) -> anyhow::Result<Status> {
         let to = args.output.as_deref().context("--frames needs -o NEWDIR")?;
         return write_frames(&logs, to, ui);
     }
-    let mut text = Text::default();
+    let mut text = Text { escapes: args.output.is_none() && ui.escapes_stdout(), ..Text::default() };
     match &args.output {
         None => {
             let mut output = ui.stdout()?;
@@ -114,6 +114,8 @@ fn write_frames(logs: &[Log], to: &Path, ui: &Ui) -> anyhow::Result<Status> {
 #[derive(Default)]
 struct Text {
     buffer: Vec<u8>,
+    /// The output is a terminal: what would steer it is escaped.
+    escapes: bool,
     renderer: Renderer,
     stamper: UtcStamper,
     message: String,
@@ -189,7 +191,15 @@ impl Text {
     }
 
     fn write_to(&mut self, output: &mut impl Write) -> io::Result<()> {
-        let result = output.write_all(&self.buffer);
+        let result = if self.escapes {
+            self.buffer.split_inclusive(|&byte| byte == b'\n').try_for_each(|line| {
+                let text = line.strip_suffix(b"\n");
+                output.write_all(escape(text.unwrap_or(line)).as_bytes())?;
+                output.write_all(if text.is_some() { b"\n" } else { b"" })
+            })
+        } else {
+            output.write_all(&self.buffer)
+        };
         self.buffer.clear();
         result
     }

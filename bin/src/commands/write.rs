@@ -47,6 +47,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long the log is left alone after it could not be written.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
+/// How long the end of the input waits for room to tell in the log what was dropped.
+const DROP_CLOSE_WAIT: Duration = Duration::from_secs(1);
+
 /// How often the same trouble is told.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -281,6 +284,10 @@ impl Pump<'_> {
     fn flush(&mut self) -> anyhow::Result<()> {
         while let Err(error) = self.writer.flush() {
             self.meet_trouble(&error)?;
+            if self.drops(&error) {
+                // Its lines are given up; the marker that counts them goes out with the first line that there is room for.
+                return Ok(());
+            }
         }
         if let Some(trouble) = self.trouble.take() {
             let text = format!("writing again, after {} s", trouble.since.elapsed().as_secs());
@@ -299,12 +306,21 @@ impl Pump<'_> {
         Ok(())
     }
 
+    /// Whether lines are given up rather than waited for after this error.
+    fn drops(&self, error: &logtool::Error) -> bool {
+        self.args.on_full == OnFull::Drop && error.kind() == ErrorKind::NoSpace
+    }
+
     /// The log did not take something: does what `--on-full` says, or waits a little.
     fn meet_trouble(&mut self, error: &logtool::Error) -> anyhow::Result<()> {
         if self.gives_up {
             let bytes = self.writer.stats().pending_bytes + self.lines.waiting_bytes();
-            let text = format!("{error}; about {} bytes that were read are not in the log", thousands(bytes as u64));
-            anyhow::bail!(text);
+            let dropped = self.writer.stats().entries_dropped;
+            let lost = match dropped {
+                0 => format!("about {} bytes that were read are not in the log", thousands(bytes as u64)),
+                _ => format!("{} lines were dropped, of which the log may not tell", thousands(dropped)),
+            };
+            anyhow::bail!("{error}; {lost}");
         }
         self.gives_up = self.signals.is_ending();
         let is_full = error.kind() == ErrorKind::NoSpace;
@@ -390,7 +406,9 @@ impl Pump<'_> {
     fn finish(&mut self) -> anyhow::Result<()> {
         self.give_unfinished()?;
         self.flush()?;
+        let ends = Instant::now() + DROP_CLOSE_WAIT;
         while let Err(error) = self.writer.close() {
+            self.gives_up |= self.drops(&error) && Instant::now() >= ends;
             self.meet_trouble(&error)?;
         }
         let dropped = self.writer.stats().entries_dropped;
