@@ -4,13 +4,12 @@
 //! once: whether a seal is where it must be and tells the truth.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use crate::control::LossClass;
 use crate::error::{Error, Result};
-use crate::finding::{Fault, Finding, Loss, Note, NoteKind, SeqRange};
+use crate::finding::{Fault, Finding, Loss};
 use crate::format::{HEADER_BYTES, SEGMENT_AFTER_TROUBLE};
 use crate::report::Notes;
 use crate::snapshot::Snapshot;
@@ -178,12 +177,10 @@ impl Linker<'_> {
                 self.last_seq = Some(check.summary.last_seq);
                 self.before = Some((at, check));
             }
-            Err(error) if snapshot.is_live() && is_gone(&error) => {
+            Err(error) if snapshot.was_removed(&error) => {
                 let first = snapshot.segments[at].header.first_seq;
                 self.last_seq = next_last.or(self.last_seq);
-                let removed = SeqRange::new(first, self.last_seq.unwrap_or(0));
-                let note = |seqs| Item::Note(Note { kind: NoteKind::Retention { seqs, rule: None }, place: None });
-                let items = removed.map(note).into_iter().collect();
+                let items = snapshot.removal_of(at).map(Item::Note).into_iter().collect();
                 (self.tell)(Checked::Link { at, last_seq: first.saturating_sub(1), items });
             }
             Err(error) => {
@@ -210,11 +207,6 @@ impl Linker<'_> {
         let items = self.snapshot.link_end(last_seq);
         (self.tell)(Checked::Link { at: self.snapshot.segments.len(), last_seq, items });
     }
-}
-
-fn is_gone(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
 }
 
 /// What is wrong with the seal of segment number `at`: that it is not there although the writer went on behind it, or that

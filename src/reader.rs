@@ -14,6 +14,7 @@ use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, INDEX_POINTS_MAX};
 use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::SegmentName;
 use crate::snapshot::Snapshot;
+use crate::state::{read_state, writer_pid};
 use crate::storage::{Storage, StorageFile};
 use crate::storage_os::OsStorage;
 use crate::walk::{Item, SegmentWalk};
@@ -266,13 +267,8 @@ impl LogReader {
         }
         match self.open_walk() {
             Ok(walk) => self.walk = walk,
-            Err(error) if self.was_removed(&error) => {
-                let info = &self.snapshot.segments[self.at];
-                let next = self.snapshot.segments.get(self.at + 1).map_or(0, |next| next.header.first_seq);
-                if let Some(seqs) = SeqRange::new(info.header.first_seq, next.saturating_sub(1)) {
-                    let kind = NoteKind::Retention { seqs, rule: None };
-                    self.queue.push_back(Item::Note(Note { kind, place: None }));
-                }
+            Err(error) if self.snapshot.was_removed(&error) => {
+                self.queue.extend(self.snapshot.removal_of(self.at).map(Item::Note));
                 self.pass_over();
             }
             Err(error) => {
@@ -281,11 +277,6 @@ impl LogReader {
             }
         }
         Ok(true)
-    }
-
-    fn was_removed(&self, error: &Error) -> bool {
-        let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-        self.snapshot.is_live() && source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
     }
 
     /// The walk through the next segment, or `None` where the index says that nothing in it is wanted.
@@ -395,6 +386,26 @@ impl LogReader {
 }
 
 impl Snapshot {
+    /// Whether opening a segment failed because a writer has removed it since the snapshot was taken: the one that was at
+    /// work then, or one that has started since.
+    pub(crate) fn was_removed(&self, error: &Error) -> bool {
+        let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+        let has_writer = || {
+            let storage = self.storage().as_ref();
+            self.is_live()
+                || !matches!(writer_pid(storage), Ok(None))
+                || !matches!(read_state(storage), Ok(state) if state == self.state)
+        };
+        source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound) && has_writer()
+    }
+
+    /// The note that retention has removed segment number `at`, if it held any numbers.
+    pub(crate) fn removal_of(&self, at: usize) -> Option<Note> {
+        let next = self.segments.get(at + 1).map_or(0, |next| next.header.first_seq);
+        let seqs = SeqRange::new(self.segments[at].header.first_seq, next.saturating_sub(1))?;
+        Some(Note { kind: NoteKind::Retention { seqs, rule: None }, place: None })
+    }
+
     /// A scan of all frames of segment number `at`.
     ///
     /// # Errors

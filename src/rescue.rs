@@ -74,7 +74,9 @@ impl Writer {
         self.sites.moved(&[old.header.index, self.active.header.index], to);
         let definitions = self.sites.of_segment(to);
         self.batch.move_to(&next, &definitions);
-        self.synced_seq = next.last_seq();
+        if self.unsynced_older.is_empty() {
+            self.synced_seq = next.last_seq();
+        }
         self.stats.segments_rescued += 1;
         self.switch_to(next);
         self.write_state();

@@ -3,10 +3,10 @@
 //! | step | what | if it fails |
 //! |---|---|---|
 //! | flush | write what is pending | the old segment stays active |
-//! | create | plan retention; header of the new segment, synced, directory synced; switch to it | its file is removed, the old segment stays active |
+//! | create | plan retention; header of the new segment, synced, directory synced (both left to the thread that syncs, unless retention removes something); switch to it | its file is removed, the old segment stays active |
 //! | seal | the seal behind the old segment's last frame | its data is synced all the same, the seal tried again later |
 //! | trim | give back the space reserved | never mind |
-//! | sync | old segment | its unsynced end is written anew into the new segment |
+//! | sync | old segment, here or by the thread that syncs | its unsynced end is written anew into the new segment |
 //! | record | `writer.lock` | counted |
 //! | remove | what retention no longer keeps | counted, tried again at the next roll or tick |
 //!
@@ -67,7 +67,7 @@ impl Writer {
     /// made up for later.
     pub fn roll(&mut self) -> Result<()> {
         self.check_open()?;
-        self.collect_sync(true);
+        self.collect_sync(!self.defers_syncs());
         self.heal()?;
         self.drive_roll()?;
         self.roll = Some(Roll {
@@ -212,7 +212,7 @@ impl Writer {
     pub(crate) fn create_segment(&mut self, header: SegmentHeader) -> Result<ActiveSegment> {
         let half = self.half_created.take();
         let reuse = half.as_ref().is_some_and(|(name, _)| self.storage.remove(name).is_err());
-        let sync = self.options.sync != SyncPolicy::Never;
+        let sync = self.options.sync != SyncPolicy::Never && !self.defers_syncs();
         let stride = self.options.index_stride_bytes;
         match create_segment(&*self.storage, header.clone(), stride, sync, reuse) {
             Ok(segment) => {
@@ -261,7 +261,7 @@ impl Writer {
     /// Syncs the segment before; if that fails, writes what it lacks anew into the active one, which has nothing yet.
     /// Gives it back unless it was replaced so.
     fn sync_old(&mut self, old: ActiveSegment) -> Result<Option<ActiveSegment>> {
-        if self.options.sync == SyncPolicy::Never {
+        if self.options.sync == SyncPolicy::Never || self.defers_syncs() {
             self.unsynced_older.push(UnsyncedSegment::new(&old.name));
             return Ok(Some(old));
         }

@@ -7,26 +7,51 @@ use std::time::{Duration, Instant};
 
 use crate::active::write_all;
 use crate::control::SyncMark;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameKind;
 use crate::options::SyncPolicy;
 use crate::storage::{Storage, StorageFile};
 use crate::writer::Writer;
 
-/// A file to be synced, and what is on stable storage once it is.
+/// The active segment to be synced, what must be synced before it, and what is on stable storage once it is.
 #[derive(Clone, Debug)]
 struct Job {
+    storage: Arc<dyn Storage>,
+    /// Segments before it, and whether names of the directory wait too.
+    older: Vec<UnsyncedSegment>,
+    with_directory: bool,
     file: Arc<dyn StorageFile>,
+    name: String,
     segment_id: u64,
     end: u64,
     next_seq: u64,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+enum Outcome {
+    /// A segment before could not be synced; those that are left stand in the job.
+    Older(Error),
+    /// All before is synced; and the segment itself?
+    Active(io::Result<()>),
+}
+
+impl Job {
+    fn run(&mut self) -> Outcome {
+        if (self.with_directory || !self.older.is_empty())
+            && let Err(error) = sync_segments(&*self.storage, &mut self.older)
+        {
+            return Outcome::Older(error);
+        }
+        Outcome::Active(self.file.sync())
+    }
 }
 
 /// A thread that syncs one file at a time. It ends when this is dropped, after the sync under way.
 #[derive(Debug)]
 struct SyncThread {
     jobs: Sender<Job>,
-    results: Receiver<(Job, io::Result<()>)>,
+    results: Receiver<(Job, Outcome)>,
 }
 
 impl SyncThread {
@@ -34,9 +59,9 @@ impl SyncThread {
         let (jobs, inbox) = channel::<Job>();
         let (outbox, results) = channel();
         std::thread::Builder::new().name("logtool-sync".into()).spawn(move || {
-            for job in inbox {
-                let result = job.file.sync();
-                if outbox.send((job, result)).is_err() {
+            for mut job in inbox {
+                let outcome = job.run();
+                if outbox.send((job, outcome)).is_err() {
                     break;
                 }
             }
@@ -49,7 +74,8 @@ impl SyncThread {
 #[derive(Debug, Default)]
 pub(crate) struct Syncing {
     thread: Option<SyncThread>,
-    under_way: bool,
+    /// The job that the thread is at, for the case that the thread is lost.
+    under_way: Option<Job>,
     last_start: Option<Instant>,
 }
 
@@ -59,32 +85,35 @@ impl Syncing {
         self.last_start.is_none_or(|start| start.elapsed() >= interval)
     }
 
-    /// Hands a job to the thread, which is started if need be. Returns whether it could.
-    fn hand_over(&mut self, job: Job) -> bool {
+    /// Hands a job to the thread, which is started if need be. Gives it back if that can't be.
+    fn hand_over(&mut self, job: Job) -> std::result::Result<(), Job> {
         if self.thread.is_none() {
             self.thread = SyncThread::start().ok();
         }
-        self.under_way = self.thread.as_ref().is_some_and(|thread| thread.jobs.send(job).is_ok());
-        self.under_way
+        let Some(thread) = &self.thread else { return Err(job) };
+        thread.jobs.send(job.clone()).map_err(|refused| refused.0)?;
+        self.under_way = Some(job);
+        Ok(())
     }
 
     /// The result of the sync under way: `None` if there is none, or if it is not done yet and `wait` is false.
-    fn result(&mut self, wait: bool) -> Option<(Job, io::Result<()>)> {
-        let thread = self.thread.as_ref().filter(|_| self.under_way)?;
-        let result = if wait {
-            thread.results.recv().ok()
-        } else {
-            match thread.results.try_recv() {
-                Ok(result) => Some(result),
-                Err(TryRecvError::Empty) => return None,
-                Err(TryRecvError::Disconnected) => None,
+    fn result(&mut self, wait: bool) -> Option<(Job, Outcome)> {
+        let job = self.under_way.take()?;
+        let result = self.thread.as_ref().map_or(Err(TryRecvError::Disconnected), |thread| {
+            if wait { thread.results.recv().map_err(|_| TryRecvError::Disconnected) } else { thread.results.try_recv() }
+        });
+        match result {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Empty) => {
+                self.under_way = Some(job);
+                None
             }
-        };
-        self.under_way = false;
-        if result.is_none() {
-            self.thread = None;
+            Err(TryRecvError::Disconnected) => {
+                self.thread = None;
+                let error = Error::new(ErrorKind::Io, "the thread that syncs has ended").at(job.storage.path());
+                Some((job, Outcome::Older(error)))
+            }
         }
-        result
     }
 }
 
@@ -157,8 +186,7 @@ impl Writer {
         if !self.active.is_synced() || self.synced_seq != self.active.last_seq() {
             self.syncing.last_start = Some(Instant::now());
             let result = self.active.file.sync();
-            let (segment_id, end, next_seq) = (self.active.header.segment_id, self.active.end, self.active.next_seq);
-            self.synced(segment_id, end, next_seq, result);
+            self.synced(self.active.end, self.active.next_seq, result);
             self.heal()?;
         }
         Ok(())
@@ -181,38 +209,85 @@ impl Writer {
     /// Starts a sync if the interval is over and there is something to sync.
     pub(crate) fn sync_when_due(&mut self) -> Result<()> {
         let SyncPolicy::Interval(interval) = self.options.sync else { return Ok(()) };
-        if self.syncing.under_way || self.active.is_synced() || !self.syncing.is_due(interval) {
+        if self.syncing.under_way.is_some() || self.active.is_synced() || !self.syncing.is_due(interval) {
             return Ok(());
         }
-        if !self.unsynced_older.is_empty() || !self.options.sync_thread {
+        if !self.options.sync_thread {
             return self.sync_flushed();
         }
         self.syncing.last_start = Some(Instant::now());
         let job = Job {
+            storage: Arc::clone(&self.storage),
+            older: std::mem::take(&mut self.unsynced_older),
+            with_directory: std::mem::take(&mut self.directory_unsynced),
             file: Arc::clone(&self.active.file),
+            name: self.active.name.clone(),
             segment_id: self.active.header.segment_id,
             end: self.active.end,
             next_seq: self.active.next_seq,
         };
-        if self.syncing.hand_over(job) { Ok(()) } else { self.sync_flushed() }
+        match self.syncing.hand_over(job) {
+            Ok(()) => Ok(()),
+            Err(job) => {
+                self.take_back(job);
+                self.sync_flushed()
+            }
+        }
+    }
+
+    /// Whether the syncs that a roll needs are left to the thread: not where retention removes segments, which must not
+    /// happen before what says so is on stable storage.
+    pub(crate) fn defers_syncs(&self) -> bool {
+        matches!(self.options.sync, SyncPolicy::Interval(_))
+            && self.options.sync_thread
+            && self.options.retention.is_none()
     }
 
     /// Takes the result of the sync under way, if there is one; with `wait`, not before it is done.
     pub(crate) fn collect_sync(&mut self, wait: bool) {
-        if let Some((job, result)) = self.syncing.result(wait) {
-            self.synced(job.segment_id, job.end, job.next_seq, result);
+        let Some((job, outcome)) = self.syncing.result(wait) else { return };
+        match outcome {
+            Outcome::Older(error) => {
+                self.stats.syncs += 1;
+                self.stats.sync_failures += 1;
+                self.note(&error);
+                self.take_back(job);
+            }
+            Outcome::Active(result) if job.segment_id == self.active.header.segment_id => {
+                self.synced(job.end, job.next_seq, result);
+            }
+            // A roll has come between: the segment stands among the older ones.
+            Outcome::Active(Ok(())) => {
+                self.stats.syncs += 1;
+                self.synced_seq = self.synced_seq.max(job.next_seq - 1);
+            }
+            Outcome::Active(Err(error)) => {
+                self.stats.syncs += 1;
+                self.stats.sync_failures += 1;
+                self.note(&Error::io("cannot sync", error).at(self.storage.path().join(&job.name)));
+                if let Some(older) = self.unsynced_older.iter_mut().find(|older| older.name == job.name) {
+                    older.is_in_doubt = true;
+                }
+            }
         }
     }
 
-    fn synced(&mut self, segment_id: u64, end: u64, next_seq: u64, result: io::Result<()>) {
+    /// What a job has not synced is to be synced by the next one.
+    fn take_back(&mut self, mut job: Job) {
+        job.older.append(&mut self.unsynced_older);
+        self.unsynced_older = job.older;
+        self.directory_unsynced |= job.with_directory;
+    }
+
+    /// The active segment was synced up to `end`, or could not be.
+    fn synced(&mut self, end: u64, next_seq: u64, result: io::Result<()>) {
         self.stats.syncs += 1;
         match result {
-            Ok(()) if segment_id == self.active.header.segment_id => {
+            Ok(()) => {
                 self.active.synced_end = end;
                 self.active.synced_next_seq = next_seq;
                 self.synced_seq = next_seq - 1;
             }
-            Ok(()) => {}
             Err(error) => {
                 let path = self.storage.path().join(&self.active.name);
                 self.stats.sync_failures += 1;
