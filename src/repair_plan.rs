@@ -369,6 +369,10 @@ impl<'a> Planner<'a> {
                     return Ok(());
                 }
                 *seal_wanted |= fault == Fault::ShortSegment;
+                if let Some(before) = &mut self.before {
+                    // What stands there then counts, also right before a seal.
+                    before.link.accepted_end = before.link.accepted_end.max(offset + len);
+                }
                 let step = Step::DeclareLoss {
                     segment: info.name.clone(),
                     segment_id: info.header.segment_id,

@@ -72,3 +72,25 @@ fn a_damaged_header_does_not_take_the_id_of_a_missing_segment() {
     crate::harness::logtool().arg("repair").arg(dir.path()).run().expect_code(0);
     crate::harness::logtool().arg("verify").arg(dir.path()).run().expect_code(0);
 }
+
+/// The last block of a segment is damaged and the segments behind it are gone: what is declared over the block must count
+/// for the placeholder behind it too.
+#[test]
+fn a_loss_right_before_a_seal_is_declared_beside_missing_segments() {
+    let dir = temp_dir();
+    let lines: String = (0..500).map(|number| format!("line {number} of a log\n")).collect();
+    let write = ["write", "--compress", "zstd", "--roll-bytes", "4096"];
+    for _ in 0..3 {
+        crate::harness::logtool().args(write).arg(dir.path()).stdin(lines.clone()).run().expect_code(0);
+    }
+    let mut names: Vec<PathBuf> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "flog"));
+    names.sort();
+    names[1..].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    crate::harness::flip_bit(&names[0], 8 * 1300);
+    let verify = || crate::harness::logtool().arg("verify").arg(dir.path()).run();
+    let before = verify().expect_code(1).text();
+    assert!(before.contains("LOST      500 entries, seq 1..500"), "{before}");
+    crate::harness::logtool().arg("repair").arg(dir.path()).run().expect_code(0);
+    verify().expect_code(0);
+}
