@@ -26,10 +26,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameKind, HEADER_BYTES, VOID_SEQS};
 use crate::options::{Options, SyncPolicy};
 use crate::rescue::RESCUE_NAME;
-use crate::retention::{Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, open_or_create};
+use crate::retention::{Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, open_or_create, segment_files};
 use crate::roll::{create_segment, random_id};
 use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::{HeaderFault, Predecessor, SegmentHeader, SegmentName};
+use crate::snapshot::Snapshot;
 use crate::state::{LOCK_NAME, PID_BYTES, WriterState, encode_pid, read_state, writer_pid};
 use crate::storage::{Storage, StorageFile};
 use crate::storage_os::OsStorage;
@@ -95,7 +96,7 @@ impl Writer {
             first_seq: next.seq,
             opened_ns: now_ns,
             synced_upto: synced_seq,
-            first_seq_kept: past.first_seq_kept.max(planned),
+            first_seq_kept: first_seq_kept(&storage, past.first_seq_kept)?.max(planned),
             predecessor: next.predecessor,
         };
         let run_start = RunStart {
@@ -159,6 +160,19 @@ impl Writer {
             self.note(&error);
         }
         self.count_older_bytes();
+    }
+}
+
+/// First number that retention has kept: what the newest header tells, or, where the oldest segment starts behind that, what
+/// a mark tells that was written between two rolls and would otherwise be forgotten with its segment.
+fn first_seq_kept(storage: &Arc<dyn Storage>, told: u64) -> Result<u64> {
+    let (files, _) = segment_files(&**storage).map_err(|error| Error::io("cannot list", error).at(storage.path()))?;
+    let header_of = |name: &str| storage.open(name).and_then(|file| SegmentHeader::read(&*file)).ok()?.ok();
+    match files.iter().find_map(|file| header_of(&file.name)) {
+        Some(oldest) if oldest.first_seq > told => {
+            Ok(Snapshot::take_locked(Arc::clone(storage))?.first_seq_kept.max(told))
+        }
+        _ => Ok(told),
     }
 }
 

@@ -388,8 +388,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Retention between two rolls is on record only in a mark in the segment that was active: it is looked for where the
-    /// headers do not explain the first number.
+    /// Retention between two rolls is on record only in a mark in the segment that was active: marks are looked for where
+    /// the headers do not explain the first number.
     fn find_retention(&mut self, oldest_vanished: bool) -> Result<()> {
         let Some(first_seq) = self.segments.first().map(|first| first.header.first_seq) else { return Ok(()) };
         if first_seq <= self.first_seq_kept {
@@ -400,16 +400,19 @@ impl Snapshot {
             self.first_seq_kept = first_seq;
             return Ok(());
         }
-        let Some(newest) = self.segments.iter().rposition(|segment| !segment.header.is_placeholder()) else {
-            return Ok(());
-        };
-        let Ok(mut scan) = self.scan(newest) else { return Ok(()) };
-        while let Some(found) = scan.next_found()? {
-            if let Found::Frame { header, .. } = found
-                && header.kind == FrameKind::RetentionMark as u8
-                && let Some(mark) = RetentionMark::decode(scan.payload())
-            {
-                self.first_seq_kept = self.first_seq_kept.max(mark.first_seq_kept);
+        // The newest segments first: that is where a mark stands that later headers do not repeat yet.
+        for at in (0..self.segments.len()).rev() {
+            let Ok(mut scan) = self.scan(at) else { continue };
+            while let Some(found) = scan.next_found()? {
+                if let Found::Frame { header, .. } = found
+                    && header.kind == FrameKind::RetentionMark as u8
+                    && let Some(mark) = RetentionMark::decode(scan.payload())
+                {
+                    self.first_seq_kept = self.first_seq_kept.max(mark.first_seq_kept);
+                }
+            }
+            if first_seq <= self.first_seq_kept {
+                break;
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ mod format_document;
 mod harness;
 mod hostile;
 mod json;
+mod odd_logs;
 mod recovery;
 mod sample;
 mod stat;
@@ -18,7 +19,7 @@ mod tail;
 mod tail_follow;
 mod tidy;
 mod tour;
-mod unopened;
+
 mod verify_cli;
 mod write;
 mod writer_basic;

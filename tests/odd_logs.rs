@@ -1,4 +1,4 @@
-//! A segment that the system does not let us open: it is named, the rest is read, exit 2, and nothing is called lost.
+//! Logs that are not as a writer left them: segments that can not be opened, headers and segments missing, old marks.
 
 use std::path::{Path, PathBuf};
 
@@ -93,4 +93,28 @@ fn a_loss_right_before_a_seal_is_declared_beside_missing_segments() {
     assert!(before.contains("LOST      500 entries, seq 1..500"), "{before}");
     crate::harness::logtool().arg("repair").arg(dir.path()).run().expect_code(0);
     verify().expect_code(0);
+}
+
+/// What retention removed between two rolls stands in a mark, which must not be forgotten with its segment.
+#[test]
+fn a_retention_mark_outlives_the_runs_behind_it() {
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), Options::new()).unwrap();
+    for number in 0..4 {
+        writer.line(format!("line {number}").as_bytes(), 0, 0).unwrap();
+        writer.roll().unwrap();
+    }
+    assert!(writer.remove_oldest().unwrap());
+    writer.close().unwrap();
+    for _ in 0..3 {
+        let mut writer = Writer::open(dir.path(), Options::new()).unwrap();
+        writer.line(b"later", 0, 0).unwrap();
+        writer.close().unwrap();
+        let mut reader = logtool::LogReader::open(dir.path()).unwrap();
+        let newest = reader.snapshot().segments.last().unwrap().header.first_seq_kept;
+        assert_eq!(newest, 2, "the newest header repeats what the mark says");
+        while let Some(item) = reader.next_item().unwrap() {
+            assert!(!matches!(item, logtool::Item::Finding(_)), "{item:?}");
+        }
+    }
 }
