@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
+use nix::fcntl::{FcntlArg, fcntl};
 
 use crate::classify;
 use crate::escape::{escape, escape_lines, escape_path};
@@ -230,6 +231,9 @@ pub(crate) struct Output {
     flush_lines: bool,
 }
 
+/// Size that a pipe on standard output is given.
+const STDOUT_PIPE_BYTES: i32 = 1 << 20;
+
 /// Bytes collected before a write: a pipe's capacity.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
 
@@ -237,6 +241,8 @@ impl Output {
     fn new(flush_lines: bool) -> io::Result<Self> {
         // A duplicate of the descriptor: std's own Stdout would look for a newline in everything.
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        // A larger pipe, where it is one and the system allows it: fewer changes between the two processes.
+        let _ = fcntl(&file, FcntlArg::F_SETPIPE_SZ(STDOUT_PIPE_BYTES));
         Ok(Self::over(file, flush_lines))
     }
 

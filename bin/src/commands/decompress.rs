@@ -13,6 +13,7 @@ use logtool::storage::Storage;
 use logtool::storage_os::OsStorage;
 use logtool::{Entry, Error, Item, LogReader};
 
+use crate::behind::Behind;
 use crate::cli::DecompressArgs;
 use crate::escape::{escape, escape_path};
 use crate::logs::{self, Log};
@@ -32,8 +33,13 @@ pub(crate) fn run(args: &DecompressArgs, ui: &Ui) -> anyhow::Result<Status> {
     }
     let mut text = Text { escapes: args.output.is_none() && ui.escapes_stdout(), ..Text::default() };
     match &args.output {
-        None => {
+        None if ui.escapes_stdout() => {
             let mut output = ui.stdout()?;
+            write_all(&logs, &mut text, &mut output, ui)?;
+            output.flush()?;
+        }
+        None => {
+            let mut output = Behind::new(ui.stdout()?)?;
             write_all(&logs, &mut text, &mut output, ui)?;
             output.flush()?;
         }
