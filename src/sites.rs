@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::entry::{CallSite, encode_thread};
-use crate::format::FrameKind;
+use crate::format::{FrameKind, PAYLOAD_BYTES_MAX};
 
 /// A call site, and the index of the last segment that has its definition.
 #[derive(Debug)]
@@ -61,14 +61,18 @@ impl Sites {
             && site.defined_in != index
         {
             site.defined_in = index;
-            batch.push_control(FrameKind::CallSite, &site_payload(id, &site.definition));
+            if let Some(payload) = site_payload(id, &site.definition) {
+                batch.push_control(FrameKind::CallSite, &payload);
+            }
         }
         if !self.threads.is_empty()
             && let Some(thread) = self.threads.get_mut(&tid)
             && thread.defined_in != index
         {
             thread.defined_in = index;
-            batch.push_control(FrameKind::Thread, &thread_payload(tid, &thread.name));
+            if let Some(payload) = thread_payload(tid, &thread.name) {
+                batch.push_control(FrameKind::Thread, &payload);
+            }
         }
     }
 
@@ -77,8 +81,8 @@ impl Sites {
         let sites = self.sites.iter().zip(1u32..).filter(|(site, _)| site.defined_in == index);
         let threads = self.threads.iter().filter(|(_, thread)| thread.defined_in == index);
         sites
-            .map(|(site, id)| (FrameKind::CallSite, site_payload(id, &site.definition)))
-            .chain(threads.map(|(&tid, thread)| (FrameKind::Thread, thread_payload(tid, &thread.name))))
+            .filter_map(|(site, id)| Some((FrameKind::CallSite, site_payload(id, &site.definition)?)))
+            .chain(threads.filter_map(|(&tid, thread)| Some((FrameKind::Thread, thread_payload(tid, &thread.name)?))))
             .collect()
     }
 
@@ -90,14 +94,16 @@ impl Sites {
     }
 }
 
-fn site_payload(id: u32, site: &CallSite) -> Vec<u8> {
+/// `None` for a definition that is longer than a frame: its entries are then shown with their raw arguments.
+fn site_payload(id: u32, site: &CallSite) -> Option<Vec<u8>> {
     let mut payload = Vec::new();
     site.encode(id, &mut payload);
-    payload
+    Some(payload).filter(|payload| payload.len() <= PAYLOAD_BYTES_MAX)
 }
 
-fn thread_payload(tid: u32, name: &str) -> Vec<u8> {
+/// `None` for a name that is longer than a frame.
+fn thread_payload(tid: u32, name: &str) -> Option<Vec<u8>> {
     let mut payload = Vec::new();
     encode_thread(tid, name, &mut payload);
-    payload
+    Some(payload).filter(|payload| payload.len() <= PAYLOAD_BYTES_MAX)
 }

@@ -172,12 +172,13 @@ impl Writer {
         Ok(seq)
     }
 
-    /// The id of a call site, for [`EntryHead::site`]; the same definition has the same id.
+    /// The id of a call site, for [`EntryHead::site`]; the same definition has the same id. One that is longer than a frame
+    /// (1 MiB) is not stored: its entries are shown with their raw arguments.
     pub fn define(&mut self, site: &CallSite) -> u32 {
         self.sites.define(site)
     }
 
-    /// Names the thread `tid` of this run.
+    /// Names the thread `tid` of this run. A name that is longer than a frame (1 MiB) is not stored.
     pub fn name_thread(&mut self, tid: u32, name: &str) {
         self.sites.name_thread(tid, name);
     }

@@ -118,3 +118,30 @@ fn a_retention_mark_outlives_the_runs_behind_it() {
         }
     }
 }
+
+#[test]
+fn a_definition_longer_than_a_frame_costs_no_entry_and_no_panic() {
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), Options::new()).unwrap();
+    let site = logtool::CallSite {
+        level: logtool::Level::Info,
+        category: String::new(),
+        file: String::new(),
+        line: 0,
+        template: "x".repeat(2 << 20),
+        fields: vec![String::new()],
+    };
+    let site = writer.define(&site);
+    writer.name_thread(0, &"n".repeat(2 << 20));
+    let head = logtool::entry::EntryHead { site, ..Default::default() };
+    writer.entry(&head, &[logtool::value::Value::U8(7)]).unwrap();
+    writer.close().unwrap();
+    let mut reader = logtool::LogReader::open(dir.path()).unwrap();
+    let mut values = 0;
+    while let Some(item) = reader.next_item().unwrap() {
+        if let logtool::Item::Entry(entry) = item {
+            values += entry.values().count();
+        }
+    }
+    assert_eq!(values, 1);
+}
