@@ -374,20 +374,20 @@ impl<R: ReadAt> SegmentWalk<R> {
             self.summary.accepted_end = end;
             return false;
         };
+        let is_entry = kind == FrameKind::Entry && self.entry_frame(offset, end, header);
+        if kind == FrameKind::Block {
+            self.block_frame(offset, end, header);
+        } else if kind != FrameKind::Entry {
+            self.settle(header.seq, None);
+            if !self.control_frame(kind, offset, end, header.seq) {
+                self.finding(Fault::FrameContent, offset, end - offset, Loss::Nothing);
+            }
+        }
+        // Only now: a gap stands before the frame that tells of it.
         if kind != FrameKind::Seal {
             self.summary.accepted_end = end;
         }
-        match kind {
-            FrameKind::Entry => return self.entry_frame(offset, end, header),
-            FrameKind::Block => self.block_frame(offset, end, header),
-            _ => {
-                self.settle(header.seq, None);
-                if !self.control_frame(kind, offset, end, header.seq) {
-                    self.finding(Fault::FrameContent, offset, end - offset, Loss::Nothing);
-                }
-            }
-        }
-        false
+        is_entry
     }
 
     fn entry_frame(&mut self, offset: u64, end: u64, header: &FrameHeader) -> bool {

@@ -145,3 +145,42 @@ fn a_definition_longer_than_a_frame_costs_no_entry_and_no_panic() {
     }
     assert_eq!(values, 1);
 }
+
+/// A gap between sound frames stands where the numbers are missing, not at the end of the log, so `repair` does not declare
+/// it there again and again.
+#[test]
+fn a_gap_between_sound_frames_is_told_at_its_place_and_repair_comes_to_an_end() {
+    use logtool::format::{FrameKind, HEADER_BYTES};
+    let dir = temp_dir();
+    let path = log_of(dir.path(), 1).remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let header = logtool::segment::SegmentHeader::decode(bytes.first_chunk().unwrap()).unwrap();
+    bytes.truncate(HEADER_BYTES);
+    let mut places = Vec::new();
+    for seq in [1, 2, 500] {
+        let mut payload = Vec::new();
+        logtool::entry::EntryHead { tseq: seq, ..Default::default() }.encode(&mut payload);
+        let offset = bytes.len() as u64;
+        places.push(offset);
+        let seed = logtool::frame::Seed::new(header.segment_id);
+        logtool::frame::push_frame(&mut bytes, seed, offset, FrameKind::Entry, 0, seq, &payload);
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::remove_file(dir.path().join("writer.lock")).unwrap();
+    let mut reader = logtool::LogReader::open(dir.path()).unwrap();
+    let mut gaps = Vec::new();
+    while let Some(item) = reader.next_item().unwrap() {
+        if let logtool::Item::Finding(finding) = item
+            && finding.fault == logtool::Fault::Gap
+        {
+            gaps.push(finding.place.unwrap().offset);
+        }
+    }
+    assert_eq!(gaps, [places[2]]);
+    let repair = || crate::harness::logtool().arg("repair").arg(dir.path()).run();
+    repair();
+    let files = || std::fs::read_dir(dir.path()).unwrap().count();
+    let before = files();
+    repair();
+    assert_eq!(files(), before, "a second repair changes nothing");
+}
