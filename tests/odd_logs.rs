@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use logtool::{Options, Writer};
 
 use crate::harness::{Outcome, Run, temp_dir};
+use crate::sample::segments;
 
 /// A log of `count` segments with one line each; the paths of the segments.
 fn log_of(dir: &Path, count: u64) -> Vec<PathBuf> {
@@ -83,9 +84,7 @@ fn a_loss_right_before_a_seal_is_declared_beside_missing_segments() {
     for _ in 0..3 {
         crate::harness::logtool().args(write).arg(dir.path()).stdin(lines.clone()).run().expect_code(0);
     }
-    let mut names: Vec<PathBuf> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.retain(|path| path.extension().is_some_and(|extension| extension == "flog"));
-    names.sort();
+    let names = segments(dir.path());
     names[1..].iter().for_each(|path| std::fs::remove_file(path).unwrap());
     crate::harness::flip_bit(&names[0], 8 * 1300);
     let verify = || crate::harness::logtool().arg("verify").arg(dir.path()).run();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
@@ -10,6 +10,7 @@ use logtool::{Item, LogReader, NoteKind};
 use nix::sys::signal::Signal;
 
 use crate::harness::{logtool, signal, temp_dir, wait};
+use crate::sample::segments;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -37,13 +38,6 @@ fn bytes(dir: &Path) -> Vec<u8> {
         }
     }
     all
-}
-
-fn segments(dir: &Path) -> Vec<PathBuf> {
-    let mut names: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.retain(|path| path.extension().is_some_and(|extension| extension == "flog"));
-    names.sort();
-    names
 }
 
 /// Waits until `condition` holds.

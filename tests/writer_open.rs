@@ -1,7 +1,6 @@
 //! Opening a log whose last run ended in any way, and a directory that goes and comes back.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use logtool::control::RunEnd;
@@ -12,15 +11,8 @@ use logtool::storage_sim::SimStorage;
 use logtool::{ErrorKind, LogReader, Options, Snapshot, SyncPolicy, Writer};
 
 use crate::harness::temp_dir;
+use crate::sample::segments;
 use crate::writer_basic::{contents, contents_of, options};
-
-/// The only segments of a log, oldest first.
-fn segments(dir: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| SegmentName::parse(path.file_name().unwrap().to_str().unwrap()).is_some());
-    paths.sort();
-    paths
-}
 
 /// A writer that is gone without a word, as after SIGKILL: nothing of it runs any more, but what it wrote is there.
 fn killed_log(lines: usize) -> SimStorage {

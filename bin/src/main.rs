@@ -1,5 +1,4 @@
 //! The `logtool` command: reads the command line, runs one command, and turns what happened into an exit code.
-#![allow(dead_code, reason = "some helpers stand ready for commands that are not written yet")]
 
 mod behind;
 mod classify;

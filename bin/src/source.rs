@@ -6,8 +6,6 @@ use logtool::entry::EntryHead;
 use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
 use logtool::{CallSite, Cursor, Entry, Error, Finding, Follower, Item, LogReader, Note};
 
-use crate::logs::Log;
-
 /// Parts of a cut entry are put together up to this length. A longer one comes in several pieces.
 const JOINED_BYTES_MAX: usize = 8 << 20;
 
@@ -71,7 +69,6 @@ impl Feed {
 pub(crate) struct Source {
     /// Its number among the logs of the command line.
     pub(crate) number: usize,
-    pub(crate) log: Log,
     feed: Feed,
     /// Whether the parts of text are put together too, and not only those of structured entries.
     joins_text: bool,
@@ -135,10 +132,10 @@ impl Chain {
 
 impl Source {
     /// Reads `log` from `feed`. Parts of text lines are given one by one unless `joins_text`.
-    pub(crate) fn new(number: usize, log: Log, feed: Feed, joins_text: bool) -> Source {
+    pub(crate) fn new(number: usize, feed: Feed, joins_text: bool) -> Source {
         let (at_chain, chain_is_open, ended, skips_parts) = (false, false, false, false);
         let (chain, ahead) = (Chain::default(), None);
-        Source { number, log, feed, joins_text, chain, at_chain, chain_is_open, ahead, ended, skips_parts }
+        Source { number, feed, joins_text, chain, at_chain, chain_is_open, ahead, ended, skips_parts }
     }
 
     /// The reader of a log that is not followed.

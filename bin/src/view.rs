@@ -104,7 +104,7 @@ impl<'ui> View<'ui> {
 
     fn feed(&self, at: usize, feed: Feed) -> Source {
         let joins_text = self.selection.reads_text() || self.printer.needs_whole_lines();
-        Source::new(at, self.logs[at].clone(), feed, joins_text)
+        Source::new(at, feed, joins_text)
     }
 
     /// Prints all lines that are wanted but for the first `skip` of them, to the end.
