@@ -3,8 +3,9 @@
 //!
 //! A snapshot opens nothing for long and takes no lock, so that it can be taken of a live log.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
+mod order;
+mod start;
+
 use std::io;
 use std::sync::Arc;
 
@@ -12,12 +13,14 @@ use crate::control::{LossClass, RetentionMark, RunEnd, RunStart};
 use crate::entry::Definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, Loss};
-use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, HEADER_COPY_BYTES};
-use crate::scan::{Found, FrameScan};
+use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES};
+use crate::scan::Found;
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
+
+use start::{Start, read_start};
 
 /// How often a live log is looked at again whose segments don't fit together. A directory is not listed in one moment:
 /// of two segments made meanwhile the later one may be seen alone, or neither, with the oldest gone.
@@ -94,13 +97,6 @@ pub struct Snapshot {
     pub findings: Vec<Finding>,
     /// Whether this is a file by itself, without its log.
     pub is_single_file: bool,
-}
-
-/// What the start of a file is.
-enum Start {
-    Header { header: SegmentHeader, copy_fault: Option<u8>, run_start: Option<RunStart> },
-    Begun,
-    Bad(HeaderFault),
 }
 
 impl Snapshot {
@@ -417,144 +413,4 @@ impl Snapshot {
         }
         Ok(())
     }
-
-    /// Puts the segments in order and sorts out what does not belong.
-    fn arrange(&mut self) {
-        // Of two copies the longer one comes first, and is kept; of equals the one with the right name.
-        let is_single_file = self.is_single_file;
-        self.segments.sort_by_key(|segment| {
-            let header = &segment.header;
-            (header.index, header.generation, Reverse(segment.bytes), !is_single_file && segment.is_misnamed())
-        });
-        self.log_id = self.most_common_log();
-        self.sort_out();
-    }
-
-    /// Keeps what belongs to the log, once each.
-    pub(crate) fn sort_out(&mut self) {
-        let (log_id, is_single_file, mut seen) = (self.log_id, self.is_single_file, HashMap::new());
-        let mut sorted_out = Vec::new();
-        self.segments.retain(|segment| {
-            let fault = if segment.header.log_id != log_id {
-                Fault::Foreign
-            } else if seen.insert(segment.header.segment_id, ()).is_some() {
-                Fault::Duplicate
-            } else if !is_single_file && segment.is_misnamed() {
-                Fault::Misnamed
-            } else {
-                return true;
-            };
-            let finding = Finding::new(fault, Loss::Nothing, LossClass::Unknown);
-            sorted_out.push(finding.at(&segment.name, 0, segment.bytes));
-            fault == Fault::Misnamed
-        });
-        self.findings.append(&mut sorted_out);
-        self.rebuild_headers();
-        let kept = self.segments.iter().map(|segment| segment.header.first_seq_kept).max();
-        self.first_seq_kept = self.first_seq_kept.max(kept.unwrap_or(1));
-    }
-
-    fn most_common_log(&self) -> u64 {
-        if let Some(state) = &self.state {
-            return state.log_id;
-        }
-        let mut counts: HashMap<u64, usize> = HashMap::new();
-        self.segments.iter().for_each(|segment| *counts.entry(segment.header.log_id).or_default() += 1);
-        // Of equals the one of the newest segment.
-        let newest = self.segments.last().map_or(0, |segment| segment.header.log_id);
-        counts.into_iter().max_by_key(|&(log_id, count)| (count, log_id == newest)).map_or(0, |(log_id, _)| log_id)
-    }
-
-    /// A segment whose header is lost can still be read if the next one tells its id.
-    fn rebuild_headers(&mut self) {
-        let mut rebuilt = Vec::new();
-        self.unreadable.retain(|bad| {
-            let Some(Fault::Unreadable(fault)) = bad.fault else { return true };
-            let next = self.segments.iter().find(|segment| segment.header.index > bad.index);
-            let known = next.and_then(|next| next.header.predecessor.map(|known| (next, known)));
-            let unclaimed = known
-                .filter(|(_, known)| self.segments.iter().all(|segment| segment.header.segment_id != known.segment_id));
-            let Some((next, known)) = unclaimed else { return true };
-            let opened = self.storage.open(&bad.name).and_then(|file| {
-                let is_its_id = holds_frames_of(&*file, known.segment_id, bad.bytes)?;
-                Ok((is_its_id, read_first(&*file, known.segment_id, bad.bytes)?))
-            });
-            // The id may be that of another segment, which is missing.
-            let Ok((true, (first_seq, run_start))) = opened else { return true };
-            let header = SegmentHeader {
-                flags: 0,
-                run_id: run_start.map_or(0, |start| start.run_id),
-                segment_id: known.segment_id,
-                index: bad.index,
-                index_last: bad.index,
-                generation: 0,
-                first_seq,
-                synced_upto: 0,
-                first_seq_kept: 1,
-                predecessor: None,
-                ..next.header.clone()
-            };
-            rebuilt.push(SegmentInfo {
-                name: bad.name.clone(),
-                bytes: bad.bytes,
-                header,
-                copy_fault: None,
-                rebuilt: Some(fault),
-                run_start,
-            });
-            false
-        });
-        self.segments.append(&mut rebuilt);
-        self.segments.sort_by_key(|segment| (segment.header.index, segment.header.generation));
-    }
-}
-
-/// Whether any frame in the file is valid in the segment with this id.
-fn holds_frames_of(file: &dyn StorageFile, segment_id: u64, bytes: u64) -> io::Result<bool> {
-    let mut scan = FrameScan::new(file, segment_id, HEADER_BYTES as u64, bytes, 0);
-    Ok(scan.seek_frame(HEADER_BYTES as u64).map_err(io::Error::other)? < bytes)
-}
-
-/// Reads header and first frame.
-fn read_start(file: &dyn StorageFile, bytes: u64) -> io::Result<Start> {
-    let mut start = [0u8; HEADER_BYTES];
-    file.read_full_at(&mut start, 0)?;
-    let copies = [start.first_chunk::<HEADER_COPY_BYTES>(), start.last_chunk::<HEADER_COPY_BYTES>()];
-    let [first, second] = copies.map(|copy| copy.map_or(Err(HeaderFault::Magic), SegmentHeader::decode));
-    let (header, copy_fault) = match (first, second) {
-        (Ok(header), Ok(_)) => (header, None),
-        (Ok(header), Err(_)) => (header, Some(1)),
-        (Err(_), Ok(header)) => (header, Some(0)),
-        (Err(first), Err(second)) => {
-            let begun = bytes < HEADER_BYTES as u64 || is_all_zeros(file, bytes)?;
-            let fault = if first == HeaderFault::Magic { second } else { first };
-            return Ok(if begun { Start::Begun } else { Start::Bad(fault) });
-        }
-    };
-    let (_, run_start) = read_first(file, header.segment_id, bytes)?;
-    Ok(Start::Header { header, copy_fault, run_start })
-}
-
-/// Reads the first frame: its number, 0 if it is damaged, and what it holds if it is a run's start.
-fn read_first(file: &dyn StorageFile, segment_id: u64, bytes: u64) -> io::Result<(u64, Option<RunStart>)> {
-    let start = HEADER_BYTES as u64;
-    let mut scan = FrameScan::new(file, segment_id, start, bytes, 0);
-    Ok(match scan.next_at_start().map_err(io::Error::other)? {
-        Some(header) if header.kind == FrameKind::RunStart as u8 => (header.seq, RunStart::decode(scan.payload())),
-        Some(header) => (header.seq, None),
-        None => (0, None),
-    })
-}
-
-fn is_all_zeros(file: &dyn StorageFile, bytes: u64) -> io::Result<bool> {
-    let mut buffer = vec![0u8; 64 << 10];
-    let mut at = 0;
-    while at < bytes {
-        let len = file.read_full_at(&mut buffer, at)?;
-        if len == 0 || buffer[..len].iter().any(|&byte| byte != 0) {
-            return Ok(len == 0);
-        }
-        at += len as u64;
-    }
-    Ok(true)
 }

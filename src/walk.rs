@@ -5,17 +5,18 @@
 //! tells them.
 
 mod ending;
+mod frames;
 mod item;
 mod summary;
 
 use std::collections::VecDeque;
 
 use crate::block::BlockReader;
-use crate::control::{DeclaredLoss, DropMarker, LossClass, RetentionMark, RunStart, Seal, SyncMark};
+use crate::control::LossClass;
 use crate::entry::{Definitions, Entry, EntryHead};
 use crate::error::Result;
 use crate::finding::{Fault, Finding, Loss, Note, NoteKind, SeqRange};
-use crate::format::{FLAG_MORE, FrameKind, HEADER_BYTES};
+use crate::format::{FLAG_MORE, HEADER_BYTES};
 use crate::frame::FrameHeader;
 use crate::scan::{Found, FrameScan, Hole};
 use crate::segment::{Predecessor, SegmentHeader};
@@ -353,161 +354,6 @@ impl<R: ReadAt> SegmentWalk<R> {
         let (min, max) = summary.times_ns.unwrap_or((i64::MAX, i64::MIN));
         summary.times_ns = Some((min.min(head.time_ns), max.max(head.time_ns)));
         self.time_last_ns = Some(head.time_ns);
-    }
-
-    /// Takes a valid frame. Returns whether it is an entry to be given.
-    #[inline]
-    fn frame(&mut self, offset: u64, header: &FrameHeader) -> bool {
-        let end = offset + header.frame_bytes();
-        if self.summary.seal.is_some() {
-            // The table's row for whatever stands behind a seal.
-            self.finding(Fault::StrayBytes, offset, end - offset, Loss::Nothing);
-            return false;
-        }
-        if header.seq < self.expected {
-            self.finding(Fault::Order, offset, end - offset, Loss::Nothing);
-            return false;
-        }
-        let Some(kind) = FrameKind::from_u8(header.kind) else {
-            self.settle(header.seq, None);
-            self.summary.unknown_frames += 1;
-            self.summary.accepted_end = end;
-            return false;
-        };
-        let is_entry = kind == FrameKind::Entry && self.entry_frame(offset, end, header);
-        if kind == FrameKind::Block {
-            self.block_frame(offset, end, header);
-        } else if kind != FrameKind::Entry {
-            self.settle(header.seq, None);
-            if !self.control_frame(kind, offset, end, header.seq) {
-                self.finding(Fault::FrameContent, offset, end - offset, Loss::Nothing);
-            }
-        }
-        // Only now: a gap stands before the frame that tells of it.
-        if kind != FrameKind::Seal {
-            self.summary.accepted_end = end;
-        }
-        is_entry
-    }
-
-    fn entry_frame(&mut self, offset: u64, end: u64, header: &FrameHeader) -> bool {
-        let Some((head, body)) = EntryHead::decode(self.scan.payload()) else {
-            self.settle(header.seq, None);
-            self.pending = Some(Pending { offset, end, fault: Fault::FrameContent });
-            return false;
-        };
-        let body_len = body.len();
-        self.settle(header.seq, Some(head.time_ns));
-        if !self.advance(1, offset, end) {
-            return false;
-        }
-        self.current = (header.seq, header.flags, 0);
-        self.count_entry(header.seq, header.flags, &head, body_len);
-        true
-    }
-
-    fn block_frame(&mut self, offset: u64, end: u64, header: &FrameHeader) {
-        match self.block.decode(self.scan.payload()) {
-            Ok(block) => {
-                self.settle(header.seq, Some(block.time_min_ns));
-                let synced_upto = header.seq.saturating_sub(block.synced_lag);
-                self.summary.synced_upto = self.summary.synced_upto.max(synced_upto);
-                (self.row_at, self.row_seq, self.rows_left) = (0, header.seq, block.count);
-                if !self.advance(block.count, offset, end) {
-                    self.rows_left = 0;
-                }
-            }
-            Err(fault) => {
-                self.settle(header.seq, None);
-                self.pending = Some(Pending { offset, end, fault: Fault::Block(fault) });
-            }
-        }
-    }
-
-    /// Uses up `count` numbers. Returns false where they do not exist.
-    #[inline]
-    fn advance(&mut self, count: u64, offset: u64, end: u64) -> bool {
-        match self.expected.checked_add(count) {
-            Some(next) => {
-                self.expected = next;
-                self.summary.last_seq = next - 1;
-                true
-            }
-            None => {
-                self.finding(Fault::FrameContent, offset, end - offset, Loss::Nothing);
-                false
-            }
-        }
-    }
-
-    /// Takes a frame that is no entry. Returns whether its content makes sense.
-    fn control_frame(&mut self, kind: FrameKind, offset: u64, end: u64, seq: u64) -> bool {
-        match kind {
-            FrameKind::CallSite => return self.definitions.add_site(self.scan.payload()),
-            FrameKind::Thread => return self.definitions.add_thread(self.scan.payload()),
-            FrameKind::Entry
-            | FrameKind::Block
-            | FrameKind::Dictionary
-            | FrameKind::Replaced
-            | FrameKind::IndexMark => {}
-            FrameKind::DropMarker => {
-                let Some(marker) = DropMarker::decode(self.scan.payload()) else { return false };
-                let thread = self.definitions.thread(marker.tid).map(str::to_owned);
-                if marker.count > 0 && self.advance(marker.count, offset, end) {
-                    let seqs = SeqRange { first: seq, last: self.expected - 1 };
-                    self.note(NoteKind::Dropped { seqs, marker, thread }, offset, end - offset);
-                }
-            }
-            FrameKind::DeclaredLoss => {
-                let loss = DeclaredLoss::decode(self.scan.payload());
-                if loss.count > 0 && self.advance(loss.count, offset, end) {
-                    let seqs = SeqRange { first: seq, last: self.expected - 1 };
-                    self.note(NoteKind::DeclaredLoss { seqs, class: loss.class }, offset, end - offset);
-                }
-            }
-            FrameKind::SyncMark => {
-                let Some(mark) = SyncMark::decode(self.scan.payload()) else { return false };
-                self.summary.synced_upto = self.summary.synced_upto.max(mark.synced_upto);
-            }
-            FrameKind::RetentionMark => {
-                let Some(mark) = RetentionMark::decode(self.scan.payload()) else { return false };
-                self.summary.retention = Some(mark);
-            }
-            FrameKind::RunStart => {
-                let Some(start) = RunStart::decode(self.scan.payload()) else { return false };
-                self.note(NoteKind::Run { last_end: start.last_end }, offset, end - offset);
-            }
-            FrameKind::Seal => {
-                let Some(seal) = Seal::decode(self.scan.payload()) else { return false };
-                self.summary.seal = Some(seal);
-            }
-        }
-        true
-    }
-
-    /// A valid frame has number `seq`: tells what is missing before it.
-    #[inline]
-    fn settle(&mut self, seq: u64, time_after_ns: Option<i64>) {
-        let expected = if self.expected == 0 { seq } else { self.expected };
-        if self.pending.is_some() || seq > expected {
-            let missing = SeqRange::new(expected, seq.saturating_sub(1)).filter(|_| expected < seq);
-            self.tell_missing(missing, time_after_ns);
-        }
-        self.expected = seq.max(expected);
-        self.summary.last_seq = self.expected.saturating_sub(1);
-    }
-
-    /// Tells of the stretch that is pending, or of a gap without one, that costs `missing`.
-    fn tell_missing(&mut self, missing: Option<SeqRange>, time_after_ns: Option<i64>) {
-        let loss = missing.map_or(Loss::Nothing, Loss::Seqs);
-        let place = self.pending.take().unwrap_or(Pending {
-            offset: self.summary.accepted_end,
-            end: self.summary.accepted_end,
-            fault: Fault::Gap,
-        });
-        let mut finding = self.make_finding(place.fault, place.offset, place.end - place.offset, loss);
-        finding.time_after_ns = time_after_ns;
-        self.queue.push_back(Item::Finding(finding));
     }
 
     fn hole(&mut self, hole: &Hole, later_frame: bool) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::harness::repository;
 
 /// A file should stay within about 500 lines; longer than this it is two files.
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 500;
 
 /// Where `unsafe` may stand: rings and mappings, and the C interface.
 const UNSAFE_ALLOWED: [&str; 3] = ["src/ring.rs", "src/mapping.rs", "src/capi.rs"];
