@@ -69,7 +69,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand cat" -l where -d 'Entrie
 complete -c logtool -n "__fish_logtool_using_subcommand cat" -l format -d 'Form of the output' -r -f -a "text\t'The line itself; structured entries as time, level, category and message'
 json\t'One JSON object a line'
 logfmt\t'Pairs of key=value, one line an entry'
-raw\t'The bytes of the entry and nothing else, control characters included'"
+raw\t'The bytes of the line, or the message, and nothing else'"
 complete -c logtool -n "__fish_logtool_using_subcommand cat" -l color -d 'When to use colour: auto, always, never' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'In any case'
 never\t'In no case'"
@@ -97,7 +97,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand tail" -l where -d 'Entri
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -l format -d 'Form of the output' -r -f -a "text\t'The line itself; structured entries as time, level, category and message'
 json\t'One JSON object a line'
 logfmt\t'Pairs of key=value, one line an entry'
-raw\t'The bytes of the entry and nothing else, control characters included'"
+raw\t'The bytes of the line, or the message, and nothing else'"
 complete -c logtool -n "__fish_logtool_using_subcommand tail" -l color -d 'When to use colour: auto, always, never' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'In any case'
 never\t'In no case'"

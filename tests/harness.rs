@@ -27,8 +27,13 @@ pub(crate) fn logtool() -> Run {
 /// `logtool` with a terminal for its three streams, by script(1); what it says on either comes out as standard output,
 /// with CR LF at the ends of lines.
 pub(crate) fn on_terminal(args: &[&str]) -> Run {
+    on_terminal_after("exec ", args)
+}
+
+/// As [`on_terminal`], with shell code before the command: its input, or what the terminal is to be.
+pub(crate) fn on_terminal_after(shell: &str, args: &[&str]) -> Run {
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
-    let line = format!("exec '{}' {}", env!("CARGO_BIN_EXE_logtool"), quoted.join(" "));
+    let line = format!("{shell}'{}' {}", env!("CARGO_BIN_EXE_logtool"), quoted.join(" "));
     Run::new("script").args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TZ", "UTC0")
 }
 

@@ -9,7 +9,7 @@ use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
 use logtool::{Item, LogReader, NoteKind};
 use nix::sys::signal::Signal;
 
-use crate::harness::{logtool, signal, temp_dir, wait};
+use crate::harness::{logtool, on_terminal_after, signal, temp_dir, wait};
 use crate::sample::segments;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -141,6 +141,16 @@ fn sighup_begins_a_new_segment() {
     drop(stdin);
     assert!(wait(&mut child, LONG).unwrap().success());
     assert_eq!(bytes(dir.path()), b"one\ntwo\n");
+}
+
+#[test]
+fn tee_escapes_on_a_terminal_and_the_log_keeps_the_bytes() {
+    let dir = temp_dir();
+    let input = r"printf 'a\033[2J\007b\r\n\n\342\200\256\377\nend' | ";
+    let args = ["write", "--keep-segments", "9", "--tee", dir.path().to_str().unwrap()];
+    let shown = on_terminal_after(input, &args).run().expect_code(0).text();
+    assert_eq!(shown, "a\\x1b[2J\\x07b\\r\r\n\r\n\\u{202e}\\xff\r\nend");
+    assert_eq!(bytes(dir.path()), b"a\x1b[2J\x07b\r\n\n\xe2\x80\xae\xff\nend");
 }
 
 #[test]

@@ -103,6 +103,9 @@ pub(crate) struct WriteArgs {
     pub(crate) mode: FileMode,
 
     /// Copy each line to standard output after it was written to the log
+    ///
+    /// On a terminal, control characters, marks that change the direction of text and bytes that are no UTF-8 are shown
+    /// as escapes; in a pipe or a file the copy is exact to the byte.
     #[arg(long)]
     pub(crate) tee: bool,
 
@@ -220,8 +223,8 @@ pub(crate) struct RepairArgs {
 /// Give back what was written
 ///
 /// Of logs made by `logtool write` come the very bytes that went in; of structured entries their text, with times in
-/// UTC, the same on every machine. Where a log is damaged, everything readable comes out, the findings go to standard
-/// error, and the exit status is 1.
+/// UTC, the same on every machine. Only a terminal is not given what could steer it: there it is shown as escapes. Where a
+/// log is damaged, everything readable comes out, the findings go to standard error, and the exit status is 1.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::DECOMPRESS)]
 pub(crate) struct DecompressArgs {

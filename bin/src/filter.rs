@@ -100,6 +100,9 @@ fn valid_regex(pattern: &str) -> Result<String, regex::Error> {
 #[command(next_help_heading = "Form")]
 pub(crate) struct FormArgs {
     /// Form of the output
+    ///
+    /// On a terminal, control characters, marks that change the direction of text and bytes that are no UTF-8 are shown
+    /// as escapes (\x1b, \u{202e}), whatever the form; in a pipe or a file text and raw are exact to the byte.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
     format: Form,
 
@@ -134,7 +137,7 @@ pub(crate) enum Form {
     Json,
     /// Pairs of key=value, one line an entry
     Logfmt,
-    /// The bytes of the entry and nothing else, control characters included
+    /// The bytes of the line, or the message, and nothing else
     Raw,
 }
 

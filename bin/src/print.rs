@@ -2,10 +2,11 @@
 //!
 //! - `text`: an entry made by `logtool write` is the line itself; a structured one is
 //!   `2026-11-30T12:00:00.123456+01:00 INFO net.http worker-3 src/http.rs:42 message`, what is not known as `-`. Of several
-//!   logs each line begins with `NAME: `. On a terminal everything that came from the log is escaped.
+//!   logs each line begins with `NAME: `.
 //! - `json`, `logfmt`: see their modules.
 //! - `raw`: the bytes of the line, or the message, and nothing else.
 //!
+//! On a terminal everything that came from the log is escaped, whatever the form; elsewhere not a byte is changed.
 //! A line that was cut, or that had no newline yet, goes on in the same line of output if its next part comes next.
 
 use std::io::{self, Write};
@@ -52,7 +53,7 @@ impl Printer {
             form: args.form(),
             names,
             timestamps: args.timestamps,
-            escapes: ui.escapes_stdout() && args.form() != Form::Raw,
+            escapes: ui.escapes_stdout(),
             colors: ui.colors_stdout(),
             stamper: Stamper::new(zone),
             json: json::Writer::default(),

@@ -23,6 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::cli::WriteArgs;
+use crate::escape::escape;
 use crate::lines::Lines;
 use crate::size::{FreeSpace, thousands};
 use crate::terminal::{Output, Status, Ui};
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
         signals,
         writer,
         lines: Lines::default(),
-        tee: tee.map(|output| Tee { output, waiting: Vec::new() }),
+        tee: tee.map(|output| Tee { output, escapes: ui.escapes_stdout(), waiting: Vec::new() }),
         waiting_since: now,
         next_tick: now + TICK,
         trouble: None,
@@ -161,6 +162,8 @@ fn timeout(time: Duration) -> PollTimeout {
 /// The echo of what is in the log.
 struct Tee {
     output: Output,
+    /// The output is a terminal: what would steer it is escaped.
+    escapes: bool,
     /// Appended, but not flushed yet.
     waiting: Vec<u8>,
 }
@@ -272,7 +275,11 @@ impl Pump<'_> {
             }
         }
         if let Some(tee) = &mut self.tee {
-            tee.waiting.extend_from_slice(line);
+            if tee.escapes {
+                tee.waiting.extend_from_slice(escape(line).as_bytes());
+            } else {
+                tee.waiting.extend_from_slice(line);
+            }
             if flags & (FLAG_MORE | FLAG_UNFINISHED) == 0 {
                 tee.waiting.push(b'\n');
             }
