@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+use nix::sys::signal::{SigSet, SigmaskHow};
+
 use crate::active::write_all;
 use crate::control::SyncMark;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,16 +61,30 @@ impl SyncThread {
     fn start() -> io::Result<SyncThread> {
         let (jobs, inbox) = channel::<Job>();
         let (outbox, results) = channel();
-        std::thread::Builder::new().name("logtool-sync".into()).spawn(move || {
-            for mut job in inbox {
-                let outcome = job.run();
-                if outbox.send((job, outcome)).is_err() {
-                    break;
+        without_signals(|| {
+            std::thread::Builder::new().name("logtool-sync".into()).spawn(move || {
+                for mut job in inbox {
+                    let outcome = job.run();
+                    if outbox.send((job, outcome)).is_err() {
+                        break;
+                    }
                 }
-            }
+            })
         })?;
         Ok(SyncThread { jobs, results })
     }
+}
+
+/// Starts a thread that takes none of the program's signals: its handlers run on its own threads, never on ours. A new
+/// thread inherits what its parent blocks; were it to block them itself, one could come before. Faults of the thread's own
+/// (SIGSEGV and the like) stay with whoever handles them.
+fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let mut signals = SigSet::all();
+    [SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS].into_iter().for_each(|fault| signals.remove(fault));
+    let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = start();
+    before.thread_set_mask()?;
+    started
 }
 
 /// Syncs under way, and when the last one began.
@@ -304,6 +321,46 @@ impl Writer {
             SyncMark { synced_upto: self.synced_seq, time_ns: (self.options.clock)() }.encode(&mut payload);
             self.batch.push_control(FrameKind::SyncMark, &payload);
             self.marked_seq = self.synced_seq;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::Signal;
+
+    use super::*;
+
+    /// The signals that each sync thread of this process blocks, from what /proc says.
+    fn blocked_in_sync_threads() -> Vec<u64> {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+        let of = |thread: std::path::PathBuf| {
+            // Those of other tests may end meanwhile.
+            let name = std::fs::read_to_string(thread.join("comm")).ok()?;
+            let status = std::fs::read_to_string(thread.join("status")).ok().filter(|_| name == "logtool-sync\n")?;
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+            Some(u64::from_str_radix(mask.trim(), 16).unwrap())
+        };
+        threads.filter_map(of).collect()
+    }
+
+    #[test]
+    fn the_thread_takes_no_signals_and_the_one_that_starts_it_still_does() {
+        let before = SigSet::thread_get_mask().unwrap();
+        let _thread = SyncThread::start().unwrap();
+        assert_eq!(SigSet::thread_get_mask().unwrap(), before);
+        let start = Instant::now();
+        let mut masks = blocked_in_sync_threads();
+        // It gives itself its name.
+        while masks.is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(20), "no such thread");
+            masks = blocked_in_sync_threads();
+        }
+        for mask in masks {
+            let is_blocked = |signal: Signal| mask & 1 << (signal as i32 - 1) != 0;
+            let asked = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGXFSZ];
+            assert!(asked.into_iter().all(is_blocked), "{mask:x}");
+            assert!(![SIGSEGV, SIGBUS].into_iter().any(is_blocked), "{mask:x}");
         }
     }
 }
