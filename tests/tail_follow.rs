@@ -409,3 +409,29 @@ fn new_lines_come_after_the_disk_was_full() {
     assert!(lines == numbered(1..=5000), "{}", lines.len());
     assert_eq!(errors, Vec::<String>::new());
 }
+
+#[test]
+fn one_segment_is_refused_before_anything_is_shown_with_the_command_that_follows_its_log() {
+    let top = temp_dir();
+    let log = top.path().join("my log");
+    crate::sample::write_lines(&log, options(), [&b"line"[..]]);
+    let segment = crate::sample::segments(&log)[0].clone();
+    let alone = top.path().join("alone.flog");
+    std::fs::copy(&segment, &alone).unwrap();
+    let name = segment.file_name().unwrap();
+    std::fs::write(top.path().join("text"), "text\n").unwrap();
+    let follow = |args: &[&str], dir: &Path, path: &Path| {
+        let outcome = logtool().current_dir(dir).arg("tail").args(args).arg(path).run().expect_code(2);
+        assert_eq!(outcome.text(), "", "{args:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+        outcome.stderr
+    };
+    let by_path = follow(&["-f"], top.path(), &Path::new("my log").join(name));
+    assert!(by_path.ends_with("give the log: logtool tail -f 'my log'\n"), "{by_path}");
+    let by_name = follow(&["--cursor-file", "at"], &log, Path::new(name));
+    assert!(by_name.ends_with("give the log: logtool tail --cursor-file at .\n"), "{by_name}");
+    let copied = follow(&["-f"], Path::new("/"), &alone);
+    assert!(copied.ends_with(&format!("print it: logtool tail {}\n", alone.display())), "{copied}");
+    let text = follow(&["-f"], top.path(), Path::new("text"));
+    assert!(text.contains("is text, no logtool log"), "{text}");
+}

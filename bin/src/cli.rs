@@ -134,7 +134,8 @@ pub(crate) struct CatArgs {
 /// Print the last entries of logs, and follow them
 ///
 /// Following goes by sequence number, over rolls, retention and restarts of the writer: nothing is shown twice, and what
-/// was removed before it could be shown is told as a gap. A DIR that does not exist yet is waited for.
+/// was removed before it could be shown is told as a gap. A DIR that does not exist yet is waited for. Followed are logs:
+/// -f and --cursor-file refuse a single segment file, as the log goes on in the next one.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::TAIL)]
 pub(crate) struct TailArgs {

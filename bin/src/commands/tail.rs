@@ -1,13 +1,17 @@
 //! `logtool tail`: prints the last entries of logs, and follows them.
 
+use std::path::Path;
+
 use logtool::LogReader;
 use logtool::format::HEADER_BYTES;
 use logtool::reader::Position;
 
 use crate::cli::TailArgs;
+use crate::escape::escape_path;
 use crate::follow::Following;
 use crate::logs;
 use crate::merge::{Merge, Merged};
+use crate::report_text::shell_path;
 use crate::terminal::{Status, Ui};
 use crate::values::TailStart;
 use crate::view::View;
@@ -18,6 +22,9 @@ const LOOK_BYTES: u64 = 64 << 10;
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, ui: &Ui) -> anyhow::Result<Status> {
     let logs = logs::find_or_await(&args.logs, args.follow, ui)?;
+    if args.follow || args.cursor_file.is_some() {
+        logs.iter().try_for_each(|log| refuse_file(&log.path, args))?;
+    }
     let mut view = View::of(logs, &args.filter, &args.form, ui)?;
     if !args.follow && args.cursor_file.is_none() {
         let (mut merge, skip) = open_start(&mut view, args.lines);
@@ -33,6 +40,28 @@ pub(crate) fn run(args: &TailArgs, ui: &Ui) -> anyhow::Result<Status> {
     view.tells_retention = true;
     following.run(&mut view)?;
     Ok(Status::Sound)
+}
+
+/// Refuses a file where a log is to be gone on with: what comes next stands in the log's next segment.
+fn refuse_file(path: &Path, args: &TailArgs) -> anyhow::Result<()> {
+    if path.is_dir() || logs::is_to_come(path) {
+        return Ok(());
+    }
+    // What is no segment says so here.
+    logtool::snapshot_of(path)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let shown = escape_path(path);
+    anyhow::ensure!(
+        logtool::is_log_dir(dir),
+        "{shown}: is a segment by itself, which does not grow; print it: logtool tail {}",
+        shell_path(path)
+    );
+    let follow = if args.follow { " -f" } else { "" };
+    let file = args.cursor_file.as_ref().map_or(String::new(), |file| format!(" --cursor-file {}", shell_path(file)));
+    anyhow::bail!(
+        "{shown}: is one segment of a log, which goes on in the next one; give the log: logtool tail{follow}{file} {}",
+        shell_path(dir)
+    )
 }
 
 /// The logs, opened at the entries that `start` asks for or a little before, and how many of their lines to skip.
