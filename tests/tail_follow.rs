@@ -435,3 +435,24 @@ fn one_segment_is_refused_before_anything_is_shown_with_the_command_that_follows
     let text = follow(&["-f"], top.path(), Path::new("text"));
     assert!(text.contains("is text, no logtool log"), "{text}");
 }
+
+#[test]
+fn a_cursor_file_for_several_logs_is_refused() {
+    let top = temp_dir();
+    for name in ["a", "b"] {
+        crate::sample::write_lines(&top.path().join(name), options(), [&b"line"[..]]);
+    }
+    for args in [&["a", "b"][..], &["-f", "a", "b"], &["-f", "to-come", "a"], &["-r", "."]] {
+        let run = logtool().current_dir(top.path()).args(["tail", "--cursor-file", "at"]).args(args);
+        let refused = run.run().expect_code(2);
+        assert_eq!(refused.text(), "", "{args:?}");
+        assert!(
+            refused.stderr.contains("--cursor-file keeps the place in one log: give one PATH"),
+            "{}",
+            refused.stderr
+        );
+        assert!(!top.path().join("at").exists(), "{args:?}");
+    }
+    let same_twice = logtool().current_dir(top.path()).args(["tail", "--cursor-file", "at", "a", "a"]).run();
+    assert_eq!(same_twice.expect_code(0).text(), "line\n");
+}

@@ -154,7 +154,7 @@ pub(crate) struct TailArgs {
     ///
     /// FILE names the last entry that was shown. It is replaced atomically: stopped by a signal and started again, tail
     /// repeats and skips nothing; after SIGKILL at most the last batch comes again. Where FILE does not exist yet, -n
-    /// says where to begin.
+    /// says where to begin. It keeps the place in one log: several PATHs are refused.
     #[arg(long, value_name = "FILE")]
     pub(crate) cursor_file: Option<PathBuf>,
 
