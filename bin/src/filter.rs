@@ -58,8 +58,16 @@ pub(crate) struct FilterArgs {
 
     /// Entries with a field that compares so: FIELD then = != < <= > >= or ~ then VALUE; may be repeated
     ///
-    /// Numbers are compared as numbers, other values as text; ~ matches a regular expression. Quote it: < and > are
-    /// the shell's too. An entry without the field does not match.
+    /// FIELD is the name of an argument, _0, _1 and so on for one without a name, or else seq, tid, thread, level,
+    /// category, file or line; entries made by `logtool write` have only seq. An entry without the field does not match,
+    /// not even by !=. Quote it all: < and > are the shell's too.
+    ///
+    /// Where FIELD and VALUE are both numbers (decimal, 0x hexadecimal or with a fraction) they are compared as such,
+    /// exactly and whatever their types; a length of time is a number of seconds, and its VALUE may have units (200ms). All
+    /// else is compared as text, byte by byte and minding case: a text field even with a number (`9` is greater than `10`),
+    /// a number with a word, moments as 2026-11-30T12:00:00.123456789Z, true, false, None, and levels (WARN), which --level
+    /// compares by gravity. NaN is unequal to every number, and neither less nor greater. ~ matches a regular expression
+    /// anywhere in the text of the field; numbers are text to it too.
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     pub(crate) conditions: Vec<Condition>,
 }

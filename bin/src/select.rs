@@ -315,7 +315,9 @@ mod tests {
 
     /// Whether a condition holds for a structured entry with some fields.
     fn holds(condition: &str) -> bool {
-        let fields = ["status", "ms", "path", "", "big", "took", "nan", "neg"].map(String::from).to_vec();
+        let fields = ["status", "ms", "path", "", "big", "took", "nan", "neg", "digits", "none", "yes", "moment"]
+            .map(String::from)
+            .to_vec();
         let site = Arc::new(CallSite {
             level: Level::Warn,
             category: "net.http".into(),
@@ -333,6 +335,10 @@ mod tests {
             Value::Duration(1, 500_000_000),
             Value::F32(f32::NAN),
             Value::I64(-3),
+            Value::Str("9"),
+            Value::None,
+            Value::Bool(true),
+            Value::Time(1_796_040_000_123_456_789),
         ];
         let mut body = Vec::new();
         values.iter().for_each(|value| value.encode(&mut body));
@@ -401,6 +407,34 @@ mod tests {
         for condition in ["path=500", "nobody=1", "nobody!=1", "nobody~.", "status=abc", "path~^api"] {
             assert!(!holds(condition), "{condition}");
         }
+    }
+
+    #[test]
+    fn what_the_help_says_of_fields_and_values_holds() {
+        for condition in [
+            // Text with a number, and a number with a word: as text.
+            "digits>10",
+            "digits!=9.0",
+            "status<abc",
+            "level=WARN",
+            "level<info",
+            "none=None",
+            "yes=true",
+            "moment=2026-11-30T12:00:00.123456789Z",
+            "moment<2026-11-30T12:00:01",
+            "nan!=1",
+            "status~^50+$",
+        ] {
+            assert!(holds(condition), "{condition}");
+        }
+        for condition in ["level=warn", "digits=9.0", "nobody!=1", "nan>1", "nan<=1", "_4=9", "status= abc"] {
+            assert!(!holds(condition), "{condition}");
+        }
+        let head = EntryHead { time_ns: 0, tseq: 0, tid: 0, site: 0 };
+        let line = Entry { seq: 9, flags: 0, head, site: None, thread: None, body: b"text" };
+        let found = |name: &str| find(&line, name).is_some();
+        assert!(found("seq"));
+        assert!(!["_0", "tid", "thread", "level", "category", "file", "line"].into_iter().any(found));
     }
 
     #[test]
