@@ -248,3 +248,61 @@ fn on_a_terminal_what_would_steer_it_is_escaped() {
     let exact = decompress(dir.path(), &[]).expect_code(0).stdout;
     assert_eq!(exact, [&line[..], b"\n"].concat());
 }
+
+#[test]
+fn what_a_killed_run_left_beside_the_file_is_removed_by_the_next_one_and_nothing_else() {
+    let top = temp_dir();
+    let log = top.path().join("log");
+    write_lines(&log, plain(), [&b"line"[..]]);
+    let mut dead = Run::new("true").spawn();
+    dead.wait().unwrap();
+    let (dead, alive) = (dead.id(), std::process::id());
+    let part = |name: String| {
+        fs::write(top.path().join(&name), "half").unwrap();
+        name
+    };
+    let left = part(format!(".out.txt.{dead}.part"));
+    let held_name = part(format!(".out.txt.{}.part", i32::MAX));
+    // As by a process of another container, whose pid is none here.
+    let held = fs::File::open(top.path().join(&held_name)).unwrap();
+    held.lock().unwrap();
+    let kept = [
+        part(format!(".out.txt.{alive}.part")),
+        part(format!(".other.txt.{dead}.part")),
+        part(format!(".out.txt.0{dead}.part")),
+        part(format!("out.txt.{dead}.part")),
+        part(format!(".out.txt.{dead}.part2")),
+        part(".out.txt.part".to_string()),
+        held_name,
+    ];
+    logtool().current_dir(top.path()).args(["decompress", "-o", "out.txt", "log"]).run().expect_code(0);
+    assert_eq!(fs::read(top.path().join("out.txt")).unwrap(), b"line\n");
+    assert!(!top.path().join(left).exists());
+    for name in kept {
+        assert!(top.path().join(&name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_one_part_which_the_next_run_takes_away() {
+    let top = temp_dir();
+    let log = top.path().join("log");
+    write_lines(&log, compressed(), std::iter::repeat_n(&[b'x'; 1000][..], 100_000));
+    let parts = || {
+        let names = fs::read_dir(top.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.as_encoded_bytes().ends_with(b".part")).count()
+    };
+    let decompress = || logtool().current_dir(top.path()).args(["decompress", "-f", "-o", "out.txt", "log"]);
+    for _ in 0..50 {
+        let mut child = decompress().spawn();
+        while parts() == 0 && child.try_wait().unwrap().is_none() {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if parts() > 0 {
+            break;
+        }
+    }
+    assert_eq!(parts(), 1);
+    decompress().run().expect_code(0);
+    assert_eq!(parts(), 0);
+}

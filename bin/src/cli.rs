@@ -231,7 +231,8 @@ pub(crate) struct RepairArgs {
 pub(crate) struct DecompressArgs {
     /// Write into FILE instead of standard output; with --frames, into the new directory
     ///
-    /// FILE is written beside and then renamed: it is there whole or not at all.
+    /// FILE is written beside, as .FILE.PID.part, and then renamed: it is there whole or not at all. What a killed run
+    /// has left beside it the next one removes.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 

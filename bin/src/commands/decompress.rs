@@ -1,5 +1,6 @@
 //! `logtool decompress`: gives back what was written, byte for byte.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -12,6 +13,9 @@ use logtool::render::{Renderer, UtcStamper, push_line_utc};
 use logtool::storage::Storage;
 use logtool::storage_os::OsStorage;
 use logtool::{Entry, Error, Item, LogReader};
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use crate::behind::Behind;
 use crate::cli::DecompressArgs;
@@ -233,12 +237,12 @@ impl Target {
             Ok(_) if !force => anyhow::bail!("{shown}: exists; replace it with -f, or give another name"),
             _ => {}
         }
-        let mut beside_name = std::ffi::OsString::from(".");
-        beside_name.push(name);
-        beside_name.push(format!(".{}.part", std::process::id()));
-        let beside = dir.join(beside_name);
+        remove_abandoned_parts(dir, name);
+        let beside = dir.join(part_name(name, std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&beside);
         let file = file.map_err(|error| Error::io("cannot create", error).at(&beside))?;
+        // Says that it is at work, also to whoever cannot see this process. Where files have no locks the pid has to do.
+        let _ = file.try_lock();
         Ok(Target { file, path: path.to_owned(), beside, is_finished: false })
     }
 
@@ -271,6 +275,36 @@ impl Drop for Target {
             let _ = fs::remove_file(&self.beside);
         }
     }
+}
+
+/// The name under which the process `pid` writes the file `name`.
+fn part_name(name: &OsStr, pid: u32) -> OsString {
+    let mut part = OsString::from(".");
+    part.push(name);
+    part.push(format!(".{pid}.part"));
+    part
+}
+
+/// Removes what killed runs have left beside the file `name`: nobody else knows what it is. What cannot be removed stays.
+fn remove_abandoned_parts(dir: &Path, name: &OsStr) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let found = entry.file_name();
+        let pid = found.as_encoded_bytes().rsplit(|&byte| byte == b'.').nth(1);
+        let pid = pid.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+        let is_abandoned = pid.is_some_and(|pid| found == part_name(name, pid) && !is_other_process(pid))
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && File::open(entry.path()).is_ok_and(|part| part.try_lock().is_ok());
+        if is_abandoned {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a process other than this one has the number `pid`.
+fn is_other_process(pid: u32) -> bool {
+    let Ok(number) = i32::try_from(pid) else { return false };
+    pid != std::process::id() && kill(Pid::from_raw(number), None) != Err(Errno::ESRCH)
 }
 
 /// Refuses an output that is a file which is read, or lies in a log that is read.
