@@ -318,3 +318,34 @@ fn a_reader_that_goes_away_is_no_fault() {
         assert_eq!((outcome.stdout.len(), outcome.stderr.as_str()), (1001, ""));
     }
 }
+
+#[test]
+fn local_times_at_the_change_of_the_clocks_take_in_what_was_logged_under_that_time() {
+    let dir = temp_dir();
+    let mut log = writer(dir.path(), plain());
+    // In Berlin, clocks go from 02:00 to 03:00 on 2026-03-29 at 01:00 UTC, and from 03:00 to 02:00 on 2026-10-25 at 01:00 UTC.
+    let spring_ns = 1_774_746_000 * SECOND_NS;
+    let autumn_ns = 1_792_890_000 * SECOND_NS;
+    for (name, time_ns) in [
+        ("01:59 +1", spring_ns - 60 * SECOND_NS),
+        ("03:01 +2", spring_ns + 60 * SECOND_NS),
+        ("02:30 +2", autumn_ns - 1800 * SECOND_NS),
+        ("02:31 +2", autumn_ns - 1740 * SECOND_NS),
+        ("02:30 +1", autumn_ns + 1800 * SECOND_NS),
+        ("02:31 +1", autumn_ns + 1860 * SECOND_NS),
+    ] {
+        log.line(name.as_bytes(), 0, time_ns).unwrap();
+    }
+    log.close().unwrap();
+    let shown = |args: &[&str]| {
+        let outcome = logtool().env("TZ", "Europe/Berlin").arg("cat").args(args).arg(dir.path()).run().expect_code(0);
+        outcome.text().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&["--since", "2026-03-29 02:30", "--until", "2026-03-29 04:00"]), ["03:01 +2"]);
+    assert_eq!(shown(&["--until", "2026-03-29 02:30"]), ["01:59 +1"]);
+    assert_eq!(shown(&["--since", "2026-10-25 02:30"]), ["02:30 +2", "02:31 +2", "02:30 +1", "02:31 +1"]);
+    assert_eq!(
+        shown(&["--since", "2026-10-25 00:00", "--until", "2026-10-25 02:30"]),
+        ["02:30 +2", "02:31 +2", "02:30 +1"]
+    );
+}

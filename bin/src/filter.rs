@@ -18,7 +18,9 @@ pub(crate) struct FilterArgs {
     ///
     /// T is RFC 3339 (2026-11-30T12:00:00+01:00), a date, a date and time or a time of day in the local zone
     /// (2026-11-30 12:00, 12:30), `now`, `today`, `yesterday`, `yesterday 12:30`, a length of time as in `10m ago`
-    /// or `2h30m ago`, or @SECONDS since 1970. A date alone is its first moment.
+    /// or `2h30m ago`, or @SECONDS since 1970. A date alone is its first moment. Where clocks are put back a local time
+    /// comes twice: --since means the first, --until the second. One that they are put forward over means the moment
+    /// of the change.
     #[arg(long, value_name = "T")]
     pub(crate) since: Option<TimeSpec>,
 

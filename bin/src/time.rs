@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan, ZonedDateTime};
 
 use crate::duration::Period;
@@ -73,32 +73,65 @@ impl TimeSpec {
     /// # Errors
     /// Where the calendar has no such time.
     pub(crate) fn start_ns(&self, now: &ZonedDateTime) -> anyhow::Result<i64> {
-        let timestamp = self.resolve(now).context("no such time")?;
-        i64::try_from(timestamp.as_nanosecond()).context("no such time: logs know the years 1678 to 2261")
+        let meant = self.resolve(now).context("no such time")?;
+        ns(match meant {
+            Meant::Once(timestamp) | Meant::Skipped(timestamp) | Meant::Twice(timestamp, _) => timestamp,
+        })
     }
 
-    /// As [`TimeSpec::start_ns`], but the end of the microsecond meant, for `--until`: times are shown with
-    /// microseconds, so the entry whose time was copied is included.
+    /// As [`TimeSpec::start_ns`], but the last moment meant, for `--until`, to the end of its microsecond: times are shown
+    /// with microseconds, so the entry whose time was copied is included.
     ///
     /// # Errors
     /// Where the calendar has no such time.
     pub(crate) fn end_ns(&self, now: &ZonedDateTime) -> anyhow::Result<i64> {
-        let start_ns = self.start_ns(now)?;
+        let start_ns = match self.resolve(now).context("no such time")? {
+            Meant::Once(timestamp) | Meant::Twice(_, timestamp) => ns(timestamp)?,
+            // At the change itself clocks show a later time.
+            Meant::Skipped(timestamp) => return Ok(ns(timestamp)? - 1),
+        };
         Ok(start_ns.saturating_add(999 - start_ns.rem_euclid(1000)))
     }
 
-    fn resolve(&self, now: &ZonedDateTime) -> Result<Timestamp, jiff::Error> {
+    fn resolve(&self, now: &ZonedDateTime) -> Result<Meant, jiff::Error> {
         let zone = now.time_zone();
         match self {
-            Self::Exact(timestamp) => Ok(*timestamp),
-            Self::Local(date_time) => zone.to_timestamp(*date_time),
-            Self::Ago(Period(length)) => now.timestamp().checked_sub(*length),
+            Self::Exact(timestamp) => Ok(Meant::Once(*timestamp)),
+            Self::Local(date_time) => local(zone, *date_time),
+            Self::Ago(Period(length)) => now.timestamp().checked_sub(*length).map(Meant::Once),
             Self::Day(days, clock) => {
                 let date: Date = now.date().checked_add(days.days())?;
-                zone.to_timestamp(date.to_datetime(*clock))
+                local(zone, date.to_datetime(*clock))
             }
         }
     }
+}
+
+/// The moments at which clocks show a time.
+enum Meant {
+    Once(Timestamp),
+    /// None: clocks are put forward over it at this moment.
+    Skipped(Timestamp),
+    /// Two, as clocks are put back in between.
+    Twice(Timestamp, Timestamp),
+}
+
+/// When the clocks of `zone` show this time.
+fn local(zone: &TimeZone, date_time: DateTime) -> Result<Meant, jiff::Error> {
+    let ambiguous = zone.to_ambiguous_timestamp(date_time);
+    Ok(match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } => Meant::Once(ambiguous.compatible()?),
+        AmbiguousOffset::Fold { .. } => Meant::Twice(ambiguous.earlier()?, ambiguous.later()?),
+        AmbiguousOffset::Gap { .. } => {
+            // The change lies between the two: with the offset behind it the time lies before it, and the other way round.
+            let (before, behind) = (ambiguous.earlier()?, ambiguous.later()?);
+            Meant::Skipped(zone.following(before).next().map_or(behind, |change| change.timestamp()))
+        }
+    })
+}
+
+fn ns(timestamp: Timestamp) -> anyhow::Result<i64> {
+    i64::try_from(timestamp.as_nanosecond()).context("no such time: logs know the years 1678 to 2261")
 }
 
 /// A time with its offset, also with a space before the offset, as `verify` shows it.
@@ -202,10 +235,28 @@ mod tests {
         assert_eq!(start("tomorrow"), "2026-11-30T23:00:00Z");
     }
 
+    fn end(text: &str) -> String {
+        let ns = text.parse::<TimeSpec>().unwrap().end_ns(&now()).unwrap();
+        Timestamp::from_nanosecond(i128::from(ns)).unwrap().to_string()
+    }
+
     #[test]
-    fn times_that_the_clock_change_skips_or_repeats_are_still_times() {
-        assert_eq!(start("2026-03-29 02:30"), "2026-03-29T01:30:00Z");
+    fn a_time_that_the_clock_change_skips_is_the_moment_of_the_change() {
+        for skipped in ["2026-03-29 02:00", "2026-03-29 02:30", "2026-03-29 02:59:59.999999"] {
+            assert_eq!(start(skipped), "2026-03-29T01:00:00Z", "{skipped}");
+            assert_eq!(end(skipped), "2026-03-29T00:59:59.999999999Z", "{skipped}");
+        }
+        assert_eq!(start("2026-03-29 03:00"), "2026-03-29T01:00:00Z");
+        assert_eq!(end("2026-03-29 03:00"), "2026-03-29T01:00:00.000000999Z");
+        assert_eq!(start("2026-03-29 01:59:59.999999"), "2026-03-29T00:59:59.999999Z");
+    }
+
+    #[test]
+    fn of_a_time_that_comes_twice_since_takes_the_first_and_until_the_second() {
         assert_eq!(start("2026-10-25 02:30"), "2026-10-25T00:30:00Z");
+        assert_eq!(end("2026-10-25 02:30"), "2026-10-25T01:30:00.000000999Z");
+        assert_eq!(start("2026-10-25 03:00"), "2026-10-25T02:00:00Z");
+        assert_eq!(end("2026-10-25 01:59"), "2026-10-24T23:59:00.000000999Z");
     }
 
     #[test]
