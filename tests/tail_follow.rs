@@ -316,19 +316,6 @@ fn a_log_whose_writer_is_gone_is_shown_and_followed_when_the_next_one_comes() {
     assert_eq!(tail.end(), (Ok(15), Vec::new(), Vec::new()));
 }
 
-#[test]
-fn what_can_not_be_followed_is_refused_with_a_reason() {
-    let dir = temp_dir();
-    let mut writer = Writer::open(dir.path().join("log"), options()).unwrap();
-    write_upto(&mut writer, 1, 1);
-    let segment = dir.path().join("log").join(writer.active_name());
-    let outcome = logtool().args(["tail", "-f", "-n", "0"]).arg(&segment).run().expect_code(2);
-    assert!(outcome.stderr.contains("name the directory"), "{}", outcome.stderr);
-    std::fs::write(dir.path().join("text"), "text\n").unwrap();
-    let outcome = logtool().args(["tail", "-f"]).arg(dir.path().join("text")).run().expect_code(2);
-    assert!(outcome.stderr.contains("no logtool log"), "{}", outcome.stderr);
-}
-
 /// A writer killed at any time and started again, each time at another place of its work, with small rolls.
 #[test]
 fn a_writer_killed_and_started_again_is_followed_without_a_gap_or_a_repeat() {
