@@ -90,6 +90,16 @@ pub const fn frame_bytes(payload_len: usize) -> usize {
     FRAME_HEADER_BYTES + payload_len.next_multiple_of(FRAME_ALIGN)
 }
 
+/// Whether the bytes behind the payload are zeros, as they must be, in the frame that `bytes` begin with.
+#[inline]
+pub(crate) fn padding_is_zero(bytes: &[u8], payload_len: usize) -> bool {
+    let end = frame_bytes(payload_len);
+    let padding_bits = 8 * (end - FRAME_HEADER_BYTES - payload_len) as u32;
+    // The padding is the upper part of the last word, little-endian; none at all shifts out the whole word.
+    let last = bytes.get(..end).and_then(|frame| frame.last_chunk()).map(|word| u64::from_le_bytes(*word));
+    last.is_some_and(|word| word.checked_shr(u64::BITS - padding_bits).unwrap_or(0) == 0)
+}
+
 /// Makes room for a frame header at the end of `out`; the payload is to be appended, then [`finish_frame`] called with
 /// the position returned here.
 #[inline]

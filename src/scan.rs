@@ -13,7 +13,7 @@
 use crate::control::Seal;
 use crate::error::{Error, Result};
 use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FRAME_MARKER, FrameKind, HEADER_BYTES};
-use crate::frame::{FrameHeader, Seed};
+use crate::frame::{FrameHeader, Seed, padding_is_zero};
 use crate::storage::ReadAt;
 
 /// Bytes read at a time: fits the second-level cache together with what is made of it; larger reads measured no faster.
@@ -178,7 +178,7 @@ impl<R: ReadAt> FrameScan<R> {
                 self.payload = (offset + FRAME_HEADER_BYTES as u64, payload_len);
                 self.offset = offset + header.frame_bytes();
                 self.seq_min = header.seq;
-                let padding_ok = payload_len.is_multiple_of(FRAME_ALIGN) || self.padding_is_zero();
+                let padding_ok = padding_is_zero(self.fill(offset, header.frame_bytes() as usize)?, payload_len);
                 Ok(Some(Found::Frame { offset, header, padding_ok }))
             }
             Probe::Valid(header) | Probe::BadPayload(header) => {
@@ -198,11 +198,12 @@ impl<R: ReadAt> FrameScan<R> {
         let bytes = self.buffer.get(usize::try_from(offset.checked_sub(self.buffer_offset)?).ok()?..)?;
         let header = FrameHeader::decode(bytes.first_chunk()?, self.seed, offset)?;
         let (frame_bytes, payload_len) = (header.frame_bytes(), header.payload_len as usize);
-        let (payload, padding) = bytes.get(FRAME_HEADER_BYTES..frame_bytes as usize)?.split_at(payload_len);
+        let frame = bytes.get(..frame_bytes as usize)?;
+        let payload = frame.get(FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + payload_len)?;
         if header.seq < self.seq_min || self.seed.payload_crc(payload) != header.payload_crc {
             return None;
         }
-        let padding_ok = padding.iter().all(|&byte| byte == 0);
+        let padding_ok = padding_is_zero(frame, payload_len);
         self.payload = (offset + FRAME_HEADER_BYTES as u64, payload_len);
         self.offset = offset + frame_bytes;
         self.seq_min = header.seq;
@@ -233,13 +234,6 @@ impl<R: ReadAt> FrameScan<R> {
         let aligned = offset.next_multiple_of(FRAME_ALIGN as u64).min(self.end);
         self.offset = self.search(aligned)?.to;
         Ok(self.offset)
-    }
-
-    fn padding_is_zero(&self) -> bool {
-        let (offset, len) = self.payload;
-        let start = (offset - self.buffer_offset) as usize + len;
-        let padding = self.buffer.get(start..start + (len.next_multiple_of(FRAME_ALIGN) - len));
-        padding.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
     }
 
     /// The hole from `offset` up to the next valid frame, which is not before `from`.
