@@ -1,19 +1,16 @@
 //! Every segment of a log walked, in parallel, and linked in order: what `verify` reports and `repair` plans from.
 //!
-//! The walk and the links are those of [`LogReader`](crate::LogReader). What is added here needs more than one segment at
-//! once: whether a seal is where it must be and tells the truth.
+//! The walk and the links are those of [`LogReader`](crate::LogReader), so that whoever reads a log is told the same.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use crate::control::LossClass;
 use crate::error::{Error, Result};
-use crate::finding::{Fault, Finding, Loss};
-use crate::format::{HEADER_BYTES, SEGMENT_AFTER_TROUBLE};
+use crate::finding::{Finding, Loss};
 use crate::report::Notes;
 use crate::snapshot::Snapshot;
-use crate::walk::{Ending, Item, SegmentSummary};
+use crate::walk::{Item, SegmentSummary};
 
 /// Findings kept of one segment; more are counted. A damaged gigabyte may have millions.
 const FINDINGS_KEPT: usize = 4096;
@@ -71,7 +68,7 @@ pub(crate) fn check(
     tell: &mut dyn FnMut(Checked<'_>),
 ) {
     let count = snapshot.segments.len();
-    let mut linker = Linker { snapshot, progress, last_seq: None, before: None, tell };
+    let mut linker = Linker { snapshot, progress, last_seq: None, tell };
     if threads <= 1 || count <= 1 {
         for at in 0..count {
             let check = check_segment(snapshot, at, None, progress);
@@ -156,14 +153,11 @@ struct Linker<'a> {
     snapshot: &'a Snapshot,
     progress: &'a dyn Fn(u64),
     last_seq: Option<u64>,
-    /// The segment before, which waits for what the next one tells of its seal.
-    before: Option<(usize, SegmentCheck)>,
     tell: &'a mut dyn FnMut(Checked<'_>),
 }
 
 impl Linker<'_> {
     fn take(&mut self, at: usize, check: Result<SegmentCheck>) {
-        self.settle_before(at);
         let snapshot = self.snapshot;
         let items = snapshot.link(at, self.last_seq);
         (self.tell)(Checked::Link { at, last_seq: self.last_seq.unwrap_or(snapshot.first_seq_kept - 1), items });
@@ -175,7 +169,7 @@ impl Linker<'_> {
         match check {
             Ok(check) => {
                 self.last_seq = Some(check.summary.last_seq);
-                self.before = Some((at, check));
+                (self.tell)(Checked::Segment { at, check: &check });
             }
             Err(error) if snapshot.was_removed(&error) => {
                 let first = snapshot.segments[at].header.first_seq;
@@ -190,46 +184,9 @@ impl Linker<'_> {
         }
     }
 
-    /// Tells of the segment before number `next`, which is read by now.
-    fn settle_before(&mut self, next: usize) {
-        let Some((at, mut check)) = self.before.take() else { return };
-        if let Some(finding) = seal_finding(self.snapshot, at, next, &check) {
-            check.notes.accounted_tails = 0;
-            check.notes.accounted_tail_bytes = 0;
-            check.findings.push(finding);
-        }
-        (self.tell)(Checked::Segment { at, check: &check });
-    }
-
     fn end(&mut self) {
-        self.settle_before(self.snapshot.segments.len());
         let last_seq = self.last_seq.unwrap_or(0);
         let items = self.snapshot.link_end(last_seq);
         (self.tell)(Checked::Link { at: self.snapshot.segments.len(), last_seq, items });
     }
-}
-
-/// What is wrong with the seal of segment number `at`: that it is not there although the writer went on behind it, or that
-/// it does not tell what the segment holds.
-fn seal_finding(snapshot: &Snapshot, at: usize, next: usize, check: &SegmentCheck) -> Option<Finding> {
-    let (info, summary) = (&snapshot.segments[at], &check.summary);
-    let wrong = match &summary.seal {
-        Some(seal) => {
-            let unharmed = check.findings.is_empty() && check.notes.declared_count == 0 && summary.unknown_frames == 0;
-            unharmed && (seal.entries != summary.entries || seal.last_seq != summary.last_seq)
-        }
-        None => {
-            let next = snapshot.segments.get(next)?;
-            matches!(snapshot.ending(at), Ending::Followed(_))
-                && next.header.run_id == info.header.run_id
-                && next.bytes > HEADER_BYTES as u64
-                && next.header.flags & SEGMENT_AFTER_TROUBLE == 0
-                && !summary.has_frames_behind
-        }
-    };
-    wrong.then(|| {
-        let finding = Finding::new(Fault::Seal, Loss::Nothing, LossClass::Corruption);
-        let len = info.bytes.saturating_sub(summary.accepted_end);
-        Finding { next_seq: summary.last_seq.saturating_add(1), ..finding.at(&info.name, summary.accepted_end, len) }
-    })
 }

@@ -332,7 +332,7 @@ impl<'a> Planner<'a> {
     ) -> Result<()> {
         let info = &self.snapshot.segments[at];
         let Some((offset, len)) = finding.place.as_ref().map(|place| (place.offset, place.len)) else { return Ok(()) };
-        let is_followed = matches!(self.snapshot.ending(at), Ending::Followed(_));
+        let is_followed = matches!(self.snapshot.ending(at), Ending::Followed { .. });
         let is_end = !is_followed && summary.seal.is_none() && offset + len >= summary.accepted_end;
         match finding.fault {
             Fault::Padding => return self.padding(at, finding),

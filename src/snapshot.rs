@@ -13,7 +13,7 @@ use crate::control::{LossClass, RetentionMark, RunEnd, RunStart};
 use crate::entry::Definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, Loss};
-use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES};
+use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, SEGMENT_AFTER_TROUBLE};
 use crate::scan::Found;
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
@@ -294,7 +294,11 @@ impl Snapshot {
                     && !(is_blind && known.accepted_end == HEADER_BYTES as u64);
                 known.segment_id == info.header.segment_id && is_end
             });
-            return known.map_or(Ending::Unlinked, Ending::Followed);
+            // A roll seals before it goes on; a new run does not, nor does a writer that the old segment gave trouble.
+            let wants_seal = next.header.run_id == info.header.run_id
+                && next.bytes > HEADER_BYTES as u64
+                && next.header.flags & SEGMENT_AFTER_TROUBLE == 0;
+            return known.map_or(Ending::Unlinked, |link| Ending::Followed { link, wants_seal });
         }
         if self.is_live() {
             return Ending::Live;

@@ -30,7 +30,12 @@ pub use summary::SegmentSummary;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The next segment knows this one and tells its end.
-    Followed(Predecessor),
+    Followed {
+        /// What it tells.
+        link: Predecessor,
+        /// Whether the writer went on in it only after it had sealed this one.
+        wants_seal: bool,
+    },
     /// There is a next segment, but it does not know this one: what lies between is told by whoever links segments.
     Unlinked,
     /// The newest segment; its writer is at work.
@@ -94,6 +99,10 @@ pub struct SegmentWalk<R> {
     /// Where an end starts that was not complete when it was looked at.
     tail_at: Option<u64>,
     ended: bool,
+    /// Whether the walk began with the segment's first frame.
+    is_whole: bool,
+    /// Whether something is not as it was written, so that the seal may tell more than is there.
+    is_altered: bool,
     summary: SegmentSummary,
 }
 
@@ -101,7 +110,7 @@ impl<R: ReadAt> SegmentWalk<R> {
     /// A walk through all of the segment called `name`, of which `end` bytes are looked at.
     pub fn new(source: R, name: &str, header: &SegmentHeader, end: u64, ending: Ending) -> SegmentWalk<R> {
         let scan_end = match ending {
-            Ending::Followed(known) => end.min(known.accepted_end.max(HEADER_BYTES as u64)),
+            Ending::Followed { link, .. } => end.min(link.accepted_end.max(HEADER_BYTES as u64)),
             _ => end,
         };
         let scan = FrameScan::new(source, header.segment_id, HEADER_BYTES as u64, scan_end, header.first_seq);
@@ -124,6 +133,8 @@ impl<R: ReadAt> SegmentWalk<R> {
             time_last_ns: None,
             tail_at: None,
             ended: false,
+            is_whole: true,
+            is_altered: false,
             summary: SegmentSummary {
                 entries: 0,
                 text_bytes: 0,
@@ -136,7 +147,6 @@ impl<R: ReadAt> SegmentWalk<R> {
                 retention: None,
                 unknown_frames: 0,
                 has_more: false,
-                has_frames_behind: false,
             },
         }
     }
@@ -146,6 +156,7 @@ impl<R: ReadAt> SegmentWalk<R> {
     #[must_use]
     pub fn starting_at(mut self, offset: u64, seq: u64, definitions: Definitions) -> SegmentWalk<R> {
         let (end, seq_min) = (self.scan.end(), seq);
+        self.is_whole = offset == HEADER_BYTES as u64;
         self.definitions = definitions;
         self.expected = seq;
         self.summary.last_seq = seq.saturating_sub(1);
@@ -157,7 +168,7 @@ impl<R: ReadAt> SegmentWalk<R> {
     /// that was made with [`Ending::Growing`], once it has given all it had.
     pub fn extend(&mut self, end: u64, ending: Ending) {
         let scan_end = match ending {
-            Ending::Followed(known) => end.min(known.accepted_end.max(HEADER_BYTES as u64)),
+            Ending::Followed { link, .. } => end.min(link.accepted_end.max(HEADER_BYTES as u64)),
             _ => end,
         };
         let offset = self.tail_at.take().unwrap_or(self.scan.offset());
@@ -364,7 +375,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             payload_ok: false,
             later_frame,
             behind_seal: self.summary.seal.is_some(),
-            successor: if matches!(self.ending, Ending::Followed(_)) { Successor::Claims } else { Successor::None },
+            successor: if matches!(self.ending, Ending::Followed { .. }) { Successor::Claims } else { Successor::None },
             alive: matches!(self.ending, Ending::Live | Ending::Growing),
         };
         let fault = match verdict(&facts) {
@@ -393,7 +404,8 @@ impl<R: ReadAt> SegmentWalk<R> {
         self.queue.push_back(Item::Finding(finding));
     }
 
-    fn make_finding(&self, fault: Fault, offset: u64, len: u64, loss: Loss) -> Finding {
+    fn make_finding(&mut self, fault: Fault, offset: u64, len: u64, loss: Loss) -> Finding {
+        self.is_altered = true;
         let class = if fault == Fault::TornTail { LossClass::TornTail } else { LossClass::Corruption };
         let mut finding = Finding::new(fault, loss, class).at(&self.name, offset, len);
         finding.next_seq = self.expected;

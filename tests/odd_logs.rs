@@ -60,6 +60,26 @@ fn repair_does_not_touch_a_log_that_it_can_not_see_whole() {
     assert!(before == after && std::fs::read_dir(dir.path()).unwrap().count() <= 5);
 }
 
+/// A seal that is gone costs no entry, and still the log is not as its writer left it: all commands say so.
+#[test]
+fn a_seal_that_is_gone_is_told_by_each_command_alike() {
+    let dir = temp_dir();
+    let segments = log_of(dir.path(), 3);
+    let mut walk = logtool::snapshot_of(dir.path()).unwrap().walk(1).unwrap();
+    while walk.next_item().unwrap().is_some() {}
+    let file = std::fs::OpenOptions::new().write(true).open(&segments[1]).unwrap();
+    file.set_len(walk.summary().accepted_end).unwrap();
+    for command in ["verify", "cat", "decompress", "tail"] {
+        let outcome = crate::harness::logtool().arg(command).arg(dir.path()).run().expect_code(1);
+        let told = format!("{}{}", outcome.text(), outcome.stderr);
+        assert!(told.contains("seal missing or damaged"), "{command}: {told}");
+    }
+    crate::harness::logtool().arg("repair").arg(dir.path()).run().expect_code(0);
+    for command in ["verify", "cat", "decompress", "tail"] {
+        crate::harness::logtool().arg(command).arg(dir.path()).run().expect_code(0);
+    }
+}
+
 /// The id that the next segment tells belongs to a segment that is missing, not to the one whose header is damaged.
 #[test]
 fn a_damaged_header_does_not_take_the_id_of_a_missing_segment() {

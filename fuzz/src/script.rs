@@ -431,7 +431,8 @@ pub fn check_definitions(payload: &[u8]) {
     Value::Str("argument").encode(&mut entry);
     push_frame(&mut bytes, id, FrameKind::Entry as u8, 0, 1, &entry);
     let end = bytes.len() as u64;
-    let ending = Ending::Followed(Predecessor { segment_id: id, last_seq: 1, accepted_end: end });
+    let link = Predecessor { segment_id: id, last_seq: 1, accepted_end: end };
+    let ending = Ending::Followed { link, wants_seal: false };
     let mut walk = SegmentWalk::new(bytes, "memory", &header, end, ending);
     let mut entries = 0;
     while let Some(item) = walk.next_item().unwrap() {

@@ -131,9 +131,13 @@ pub fn segment(data: &[u8]) {
     check_scan(&bytes, &header, choice);
     let end = bytes.len() as u64;
     let accepted_end = if choice & 8 == 0 { end } else { ending_last.min(end + 64) };
+    let followed = |last_seq| Ending::Followed {
+        link: Predecessor { segment_id: header.segment_id, last_seq, accepted_end },
+        wants_seal: choice & 1 != 0,
+    };
     let ending = match choice >> 4 & 7 {
-        0 | 1 => Ending::Followed(Predecessor { segment_id: header.segment_id, last_seq, accepted_end }),
-        2 => Ending::Followed(Predecessor { segment_id: header.segment_id, last_seq: ending_last, accepted_end }),
+        0 | 1 => followed(last_seq),
+        2 => followed(ending_last),
         3 => Ending::Unlinked,
         4 => Ending::Live,
         5 => Ending::Alone,
@@ -241,7 +245,7 @@ fn check_walk(bytes: &[u8], header: &SegmentHeader, ending: Ending) {
     assert!(told <= end / 8 * 4 + 16 + entries.len() as u64);
     assert!(source.read_bytes.get() <= 12 * end + (2 << 20), "{} read of {end}", source.read_bytes.get());
     let scan_end = match ending {
-        Ending::Followed(known) => end.min(known.accepted_end.max(HEADER_BYTES as u64)),
+        Ending::Followed { link, .. } => end.min(link.accepted_end.max(HEADER_BYTES as u64)),
         _ => end,
     };
     let frames = second_scan(bytes, header.segment_id, HEADER_BYTES as u64, scan_end, header.first_seq);

@@ -15,7 +15,7 @@ impl<R: ReadAt> SegmentWalk<R> {
         self.ended = true;
         match self.ending {
             Ending::Growing => return Ok(()),
-            Ending::Followed(known) => self.end_followed(&known)?,
+            Ending::Followed { link, wants_seal } => self.end_followed(&link, wants_seal)?,
             Ending::Unlinked | Ending::Live => {
                 if self.pending.is_some() {
                     self.tell_missing(None, None);
@@ -24,6 +24,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             Ending::Newest { upto, closed, power_cut } => self.end_newest(upto, closed, power_cut),
             Ending::Alone => self.end_alone(),
         }
+        self.check_seal();
         if self.summary.unknown_frames > 0 {
             let count = self.summary.unknown_frames;
             self.note(NoteKind::UnknownFrames { count }, 0, 0);
@@ -31,7 +32,7 @@ impl<R: ReadAt> SegmentWalk<R> {
         Ok(())
     }
 
-    fn end_followed(&mut self, known: &Predecessor) -> Result<()> {
+    fn end_followed(&mut self, known: &Predecessor, wants_seal: bool) -> Result<()> {
         // What a cut within the header costs is told with the header.
         let frames_end = self.file_end.max(HEADER_BYTES as u64);
         let short = frames_end < known.accepted_end;
@@ -46,31 +47,41 @@ impl<R: ReadAt> SegmentWalk<R> {
         self.expected = self.expected.max(known.last_seq.saturating_add(1));
         self.summary.last_seq = self.expected.saturating_sub(1);
         self.summary.accepted_end = known.accepted_end;
-        if self.file_end > known.accepted_end {
-            self.read_seal(known.accepted_end)?;
-        }
-        Ok(())
+        self.read_seal(known.accepted_end, wants_seal)
     }
 
-    /// What stands behind the accepted end: a seal, or a torn tail that is accounted for.
-    fn read_seal(&mut self, accepted_end: u64) -> Result<()> {
+    /// What stands behind the accepted end: a seal, what is left of one, or a torn tail that is accounted for.
+    fn read_seal(&mut self, accepted_end: u64, wants_seal: bool) -> Result<()> {
         let mut scan = FrameScan::new(self.scan.source(), self.segment_id, accepted_end, self.file_end, 0);
         let first = scan.next_found()?;
         let seal = match &first {
             Some(Found::Frame { header, .. }) if header.kind == FrameKind::Seal as u8 => Seal::decode(scan.payload()),
             _ => None,
         };
+        // Valid frames behind the end were written anew in the next segment, after trouble with this one.
         let is_other_frame = seal.is_none() && matches!(first, Some(Found::Frame { .. }));
         let seal_end = if seal.is_some() { scan.offset() } else { accepted_end };
-        let len = self.file_end - seal_end;
+        let len = self.file_end.saturating_sub(seal_end);
         if seal.is_some() && len > 0 {
             self.finding(Fault::StrayBytes, seal_end, len, Loss::Nothing);
+        } else if seal.is_none() && wants_seal && !is_other_frame {
+            self.finding(Fault::Seal, accepted_end, len, Loss::Nothing);
         } else if len > 0 {
             self.note(NoteKind::AccountedTail, accepted_end, len);
         }
-        self.summary.has_frames_behind = is_other_frame;
         self.summary.seal = seal;
         Ok(())
+    }
+
+    /// A seal must tell what the segment holds, where nothing in it was harmed.
+    fn check_seal(&mut self) {
+        let summary = &self.summary;
+        let is_as_written = self.is_whole && !self.is_altered && summary.unknown_frames == 0;
+        let lies = |seal: &Seal| is_as_written && (seal.entries, seal.last_seq) != (summary.entries, summary.last_seq);
+        if summary.seal.as_ref().is_some_and(lies) {
+            let offset = summary.accepted_end;
+            self.finding(Fault::Seal, offset, self.file_end.saturating_sub(offset), Loss::Nothing);
+        }
     }
 
     fn end_newest(&mut self, upto: Option<u64>, closed: bool, power_cut: bool) {

@@ -114,6 +114,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             }
             FrameKind::DeclaredLoss => {
                 let loss = DeclaredLoss::decode(self.scan.payload());
+                self.is_altered = true;
                 if loss.count > 0 && self.advance(loss.count, offset, end) {
                     let seqs = SeqRange { first: seq, last: self.expected - 1 };
                     self.note(NoteKind::DeclaredLoss { seqs, class: loss.class }, offset, end - offset);

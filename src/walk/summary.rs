@@ -28,6 +28,4 @@ pub struct SegmentSummary {
     pub unknown_frames: u64,
     /// Whether the last entry of the segment goes on in the next one.
     pub has_more: bool,
-    /// Whether valid frames stand behind the accepted end that are no seal: they were written anew in the next segment.
-    pub has_frames_behind: bool,
 }
