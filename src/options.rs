@@ -11,7 +11,8 @@ use crate::format::{BLOCK_RAW_BYTES_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 pub enum SyncPolicy {
     /// Only when [`sync`](crate::Writer::sync) is called.
     Never,
-    /// At most this long after it was flushed, on a thread of its own, so that logging never waits for it.
+    /// At most this long after it was flushed, on a thread of its own, so that logging never waits for it. Somebody must call
+    /// [`tick`](crate::Writer::tick) when it is [due](crate::Writer::sync_due) and nothing else is logged.
     Interval(Duration),
     /// Before each flush returns.
     EachBatch,

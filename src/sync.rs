@@ -223,6 +223,14 @@ impl Writer {
         Ok(())
     }
 
+    /// When what was flushed is to be synced under [`SyncPolicy::Interval`]: [`tick`](Writer::tick) does it then. `None`
+    /// where nothing waits for that.
+    pub fn sync_due(&self) -> Option<Instant> {
+        let SyncPolicy::Interval(interval) = self.options.sync else { return None };
+        // Where no sync has begun yet the next flush begins one.
+        self.syncing.last_start.filter(|_| !self.active.is_synced()).map(|start| start + interval)
+    }
+
     /// Starts a sync if the interval is over and there is something to sync.
     pub(crate) fn sync_when_due(&mut self) -> Result<()> {
         let SyncPolicy::Interval(interval) = self.options.sync else { return Ok(()) };

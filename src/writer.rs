@@ -282,7 +282,7 @@ impl Writer {
     }
 
     /// What is to be done from time to time: rolls by time, syncs by interval, retention by age and free space, and what
-    /// failed before. Call it about once a second, also when nothing is logged.
+    /// failed before. Call it about once a second, also when nothing is logged, and at [`sync_due`](Writer::sync_due).
     ///
     /// # Errors
     /// What the system says; all of it is tried again at the next call.

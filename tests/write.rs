@@ -9,7 +9,7 @@ use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
 use logtool::{Item, LogReader, NoteKind};
 use nix::sys::signal::Signal;
 
-use crate::harness::{logtool, on_terminal_after, signal, temp_dir, wait};
+use crate::harness::{Run, logtool, on_terminal_after, signal, temp_dir, wait};
 use crate::sample::segments;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -343,4 +343,34 @@ fn a_full_disk_with_remove_oldest_keeps_the_newest() {
     let kept = bytes(&log);
     assert!(kept.len() > 100_000 && input.ends_with(&kept), "{} of {} bytes", kept.len(), input.len());
     logtool().arg("verify").arg(&log).run().expect_code(0);
+}
+
+/// The time from the echo of a line to the sync that covers it, in a log synced each 100 ms, with nothing more to write.
+fn time_to_sync() -> Duration {
+    let dir = temp_dir();
+    let log = dir.path().join("log");
+    let traced = dir.path().join("traced");
+    let binary = env!("CARGO_BIN_EXE_logtool");
+    let run = Run::new("strace").args(["-f", "-q", "-e", "trace=fdatasync", "-o"]).arg(&traced);
+    let mut child = run.args([binary, "write", "--tee", "--sync", "100ms"]).arg(&log).spawn();
+    let syncs = || fs::read_to_string(&traced).unwrap_or_default().lines().filter(|line| line.ends_with("= 0")).count();
+    let (mut stdin, mut echo) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    stdin.write_all(b"one\n").unwrap();
+    echo.read_exact(&mut [0; 4]).unwrap();
+    until("the first sync", || syncs() >= 2);
+    stdin.write_all(b"two\n").unwrap();
+    echo.read_exact(&mut [0; 4]).unwrap();
+    let (echoed, before) = (Instant::now(), syncs());
+    until("the second sync", || syncs() > before);
+    let took = echoed.elapsed();
+    drop(stdin);
+    assert!(wait(&mut child, LONG).unwrap().success());
+    took
+}
+
+#[test]
+fn a_line_is_synced_in_its_interval_also_when_no_other_comes() {
+    let times: Vec<Duration> = (0..3).map(|_| time_to_sync()).collect();
+    // One of them undisturbed by what else runs here.
+    assert!(times.iter().any(|time| *time < Duration::from_millis(400)), "{times:?}");
 }

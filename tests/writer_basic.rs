@@ -1,6 +1,7 @@
 //! The writer on the real file system: what it writes is read back, and is sound.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use logtool::control::{DropMarker, DropReason};
 use logtool::entry::EntryHead;
@@ -266,4 +267,34 @@ fn a_dropped_writer_has_flushed_and_sealed() {
     let found = contents(dir.path());
     assert_eq!(found.entries, [(1, b"kept".to_vec())]);
     assert_eq!(found.findings, Vec::<String>::new());
+}
+
+#[test]
+fn what_was_flushed_is_synced_by_a_tick_when_it_is_due() {
+    let interval = Duration::from_millis(300);
+    for with_thread in [true, false] {
+        let dir = temp_dir();
+        let options = options().sync(SyncPolicy::Interval(interval)).sync_thread(with_thread);
+        let mut writer = Writer::open(dir.path(), options).unwrap();
+        assert_eq!(writer.sync_due(), None);
+        let start = Instant::now();
+        writer.line(b"one", 0, 1).unwrap();
+        writer.flush().unwrap();
+        writer.line(b"two", 0, 1).unwrap();
+        writer.flush().unwrap();
+        let due = writer.sync_due().unwrap();
+        assert!(due >= start + interval && due <= Instant::now() + interval);
+        while writer.stats().synced_seq < 2 {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+            writer.tick(0).unwrap();
+            assert!(start.elapsed() < Duration::from_secs(20));
+        }
+        assert_eq!(writer.sync_due(), None);
+        writer.close().unwrap();
+    }
+    let dir = temp_dir();
+    let mut writer = Writer::open(dir.path(), options()).unwrap();
+    writer.line(b"one", 0, 1).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(writer.sync_due(), None);
 }

@@ -72,6 +72,7 @@ pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
         tee: tee.map(|output| Tee { output, escapes: ui.escapes_stdout(), waiting: Vec::new() }),
         waiting_since: now,
         next_tick: now + TICK,
+        sync_asked: None,
         trouble: None,
         gives_up: false,
     };
@@ -185,6 +186,8 @@ struct Pump<'a> {
     /// When the line that waits for its newline began to wait.
     waiting_since: Instant,
     next_tick: Instant,
+    /// The sync that was due when it was last seen to: one that could not begin waits for the next tick.
+    sync_asked: Option<Instant>,
     trouble: Option<Trouble>,
     /// A signal has asked for the end and the log still can't be written: it is not waited for any more.
     gives_up: bool,
@@ -220,7 +223,7 @@ impl Pump<'_> {
     /// Waits for input, a signal, or the time at which something is to be done; reads if there is input.
     fn wait_and_read(&self, input: &mut File, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let now = Instant::now();
-        let mut until = self.next_tick;
+        let mut until = self.next_tick.min(self.sync_due().unwrap_or(self.next_tick));
         if self.lines.is_waiting() {
             until = until.min(self.waiting_since + UNFINISHED_WAIT);
         }
@@ -376,13 +379,19 @@ impl Pump<'_> {
         {
             self.tell_trouble(&error, "the roll is tried again");
         }
-        if now >= self.next_tick {
+        let sync_due = self.sync_due().filter(|due| now >= *due);
+        if now >= self.next_tick || sync_due.is_some() {
             self.next_tick = now + TICK;
+            self.sync_asked = sync_due.or(self.sync_asked);
             if let Err(error) = self.writer.tick(clock::now_ns()) {
                 self.tell_trouble(&error, "trying again");
             }
         }
         Ok(())
+    }
+
+    fn sync_due(&self) -> Option<Instant> {
+        self.writer.sync_due().filter(|due| self.sync_asked != Some(*due))
     }
 
     fn give_unfinished(&mut self) -> anyhow::Result<()> {
