@@ -271,7 +271,7 @@ fn a_dropped_writer_has_flushed_and_sealed() {
 
 #[test]
 fn what_was_flushed_is_synced_by_a_tick_when_it_is_due() {
-    let interval = Duration::from_millis(300);
+    let interval = Duration::from_secs(1);
     for with_thread in [true, false] {
         let dir = temp_dir();
         let options = options().sync(SyncPolicy::Interval(interval)).sync_thread(with_thread);
