@@ -84,6 +84,8 @@ fn repair_shows_its_plan_does_it_and_leaves_a_log_that_is_sound_but_for_strict()
     assert!(text.contains("note      1 entry declared lost, corruption: seq 3\n"), "{text}");
     logtool().args(["verify", "--strict"]).arg(dir.path()).run().expect_code(1);
     logtool().args(["repair", "--strict"]).arg(dir.path()).run().expect_code(1);
+    logtool().args(["repair", "--dry-run"]).arg(dir.path()).run().expect_code(0);
+    logtool().args(["repair", "--dry-run", "--strict"]).arg(dir.path()).run().expect_code(1);
     let again = logtool().arg("repair").arg(dir.path()).run().expect_code(0).text();
     assert!(again.contains("NOTHING TO REPAIR."), "{again}");
     let lines = logtool().arg("cat").arg(dir.path()).run().text();

@@ -57,17 +57,19 @@ pub(crate) struct WriteArgs {
     /// Begin a new segment before one grows above SIZE
     ///
     /// SIZE is a number of bytes, or has a unit: K, M, G, T or KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB
-    /// are powers of 1000.
+    /// are powers of 1000. It is at least 4096; only a single line may take a segment above it.
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pub(crate) roll_bytes: ByteSize,
 
-    /// Begin a new segment each DUR, aligned to UTC
+    /// Begin a new segment each DUR, counted from 1970 UTC; 24h: at midnight UTC
     ///
     /// DUR is one or more numbers with a unit: ms, s, m, h, d, w; as in 30s or 1d12h.
     #[arg(long, value_name = "DUR", default_value = "24h")]
     pub(crate) roll_every: Period,
 
-    /// Keep at most N segments; the oldest are removed
+    /// Keep at most N segments, the one that is written included; the oldest are removed
+    ///
+    /// Of all these rules the strictest holds. None removes the segment that is written.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Retention")]
     pub(crate) keep_segments: Option<u64>,
 
@@ -98,7 +100,7 @@ pub(crate) struct WriteArgs {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnFull::Block)]
     pub(crate) on_full: OnFull,
 
-    /// Permission bits of new files, in octal
+    /// Permission bits of new files, in octal; the umask takes from them
     #[arg(long, value_name = "MODE", default_value = "0640")]
     pub(crate) mode: FileMode,
 
@@ -116,7 +118,7 @@ pub(crate) struct WriteArgs {
 
 /// Print the entries of logs
 ///
-/// Several logs are merged by time and each line names its log. Where a log is damaged, everything readable is printed,
+/// Several logs are merged by time and each line names its log, but for the raw form. Where a log is damaged, everything readable is printed,
 /// the findings go to standard error, and the exit status is 1.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::CAT)]
@@ -134,8 +136,9 @@ pub(crate) struct CatArgs {
 /// Print the last entries of logs, and follow them
 ///
 /// Following goes by sequence number, over rolls, retention and restarts of the writer: nothing is shown twice, and what
-/// was removed before it could be shown is told as a gap. A DIR that does not exist yet is waited for. Followed are logs:
-/// -f and --cursor-file refuse a single segment file, as the log goes on in the next one.
+/// was removed before it could be shown is told as a gap. With -f a directory that does not exist yet is waited for, and
+/// tail ends by a signal, when nobody reads standard output any more, or behind the last number of --seq. Followed are
+/// logs: -f and --cursor-file refuse a single segment file, as the log goes on in the next one.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::TAIL)]
 pub(crate) struct TailArgs {
@@ -176,7 +179,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print nothing; the exit status tells
+    /// Print no report; the exit status tells, and standard error what could not be read
     #[arg(short = 'q', long, conflicts_with = "json")]
     pub(crate) quiet: bool,
 
@@ -196,7 +199,7 @@ pub(crate) struct VerifyArgs {
 ///
 /// No valid frame is removed and no segment deleted. What is cut is saved in quarantine/ and synced first. What is lost
 /// is declared in the log: the alarm stops, the fact stays. A second run changes nothing. A log that is being written is
-/// refused.
+/// refused. The exit status is that of the log as it is then; with --dry-run it is 1 where there is something to repair.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::REPAIR)]
 pub(crate) struct RepairArgs {
@@ -204,7 +207,7 @@ pub(crate) struct RepairArgs {
     #[arg(long, conflicts_with = "output")]
     pub(crate) dry_run: bool,
 
-    /// Exit with status 1 also where all losses were declared before
+    /// Exit with status 1 also where all losses are declared
     #[arg(long)]
     pub(crate) strict: bool,
 
@@ -236,7 +239,7 @@ pub(crate) struct DecompressArgs {
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Write uncompressed segments, which `logtool verify` can check, instead of text
+    /// Write uncompressed segments, which `logtool verify` can check, instead of text; of one PATH
     #[arg(long, requires = "output")]
     pub(crate) frames: bool,
 
@@ -271,7 +274,7 @@ pub(crate) struct StatArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::TOUR)]
 pub(crate) struct TourArgs {
-    /// Directory to work in, made if it does not exist; by default a temporary one that is removed at the end
+    /// Empty directory to work in, made if it does not exist; by default a temporary one that is removed at the end
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 
@@ -283,7 +286,7 @@ pub(crate) struct TourArgs {
 /// The logs to read.
 #[derive(Args, Debug)]
 pub(crate) struct LogArgs {
-    /// Take all logs below a directory; without it, a directory that holds several logs is refused
+    /// Take all logs below a directory; without it, a directory that is no log itself is refused
     #[arg(short = 'r', long)]
     pub(crate) recursive: bool,
 

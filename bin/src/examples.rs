@@ -42,7 +42,7 @@ pub(crate) const WRITE: &str = "Examples:
 Exit status:
   0  the input ended, or SIGTERM or SIGINT came, and all of it is in the log
   1  the input ended; some of it was dropped and counted (--on-full drop)
-  2  the log could not be opened or written";
+  2  the log, the input or the echo (--tee) could not be opened, read or written";
 
 pub(crate) const CAT: &str = concat!(
     "Examples:
@@ -103,14 +103,15 @@ pub(crate) const DECOMPRESS: &str = concat!(
     exit_status!()
 );
 
-pub(crate) const STAT: &str = concat!(
-    "Examples:
+pub(crate) const STAT: &str = "Examples:
   Which file covers 3 pm, and how well does it compress:
       logtool stat app-log
   The largest logs of the machine:
-      logtool stat -r --json /var/log",
-    exit_status!()
-);
+      logtool stat -r --json /var/log
+
+Exit status:
+  0  all logs are shown; whether they are sound, verify tells
+  2  one of them could not be read";
 
 pub(crate) const TOUR: &str = "Examples:
   In a temporary directory:

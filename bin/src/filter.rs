@@ -40,13 +40,13 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "L", value_enum, ignore_case = true)]
     pub(crate) level: Option<LevelName>,
 
-    /// Entries of category C or of one below it (net also takes net.http); may be repeated
+    /// Entries of category C or of one below it (net also takes net.http); may be repeated: any of them
     #[arg(long, value_name = "C")]
     pub(crate) category: Vec<String>,
 
     /// Entries whose text matches the regular expression
     ///
-    /// The syntax is that of ripgrep (https://docs.rs/regex); any bytes can be matched.
+    /// The text is the line, or the message of a structured entry, without time, level and origin. The syntax is that of ripgrep (https://docs.rs/regex); any bytes can be matched.
     #[arg(short = 'g', long = "grep", value_name = "REGEX", value_parser = valid_regex)]
     pub(crate) grep: Option<String>,
 
@@ -58,14 +58,15 @@ pub(crate) struct FilterArgs {
     #[arg(short = 'v', long, requires = "grep")]
     pub(crate) invert_match: bool,
 
-    /// Entries with a field that compares so: FIELD then = != < <= > >= or ~ then VALUE; may be repeated
+    /// Entries with a field that compares so: FIELD then = != < <= > >= or ~ then VALUE; may be repeated: all
+    /// must hold
     ///
     /// FIELD is the name of an argument, _0, _1 and so on for one without a name, or else seq, tid, thread, level,
     /// category, file or line; entries made by `logtool write` have only seq. An entry without the field does not match,
     /// not even by !=. Quote it all: < and > are the shell's too.
     ///
-    /// Where FIELD and VALUE are both numbers (decimal, 0x hexadecimal or with a fraction) they are compared as such,
-    /// exactly and whatever their types; a length of time is a number of seconds, and its VALUE may have units (200ms). All
+    /// Where FIELD and VALUE (decimal, 0x hexadecimal or with a fraction) are both numbers they are compared as such,
+    /// whatever their types; a length of time is a number of seconds, and its VALUE may have units (200ms). All
     /// else is compared as text, byte by byte and minding case: a text field even with a number (`9` is greater than `10`),
     /// a number with a word, moments as 2026-11-30T12:00:00.123456789Z, true, false, None, and levels (WARN), which --level
     /// compares by gravity. NaN is unequal to every number, and neither less nor greater. ~ matches a regular expression
@@ -120,13 +121,13 @@ pub(crate) struct FormArgs {
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// Put its time before each entry made by `logtool write`
+    /// In the text form, put its time before each entry made by `logtool write`
     ///
-    /// Structured entries always show theirs.
+    /// Structured entries always show theirs; json and logfmt have it in any case, raw never.
     #[arg(long)]
     pub(crate) timestamps: bool,
 
-    /// Show and read times in UTC instead of the local zone
+    /// Show and read times in UTC instead of the local zone; json shows UTC in any case
     #[arg(long)]
     pub(crate) utc: bool,
 }
@@ -141,7 +142,7 @@ impl FormArgs {
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
-    /// The line itself; structured entries as time, level, category and message
+    /// The line itself; structured entries as time, level, category, thread, place in the source and message
     Text,
     /// One JSON object a line
     Json,

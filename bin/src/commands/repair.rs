@@ -56,7 +56,10 @@ pub(crate) fn run(args: &RepairArgs, ui: &Ui) -> anyhow::Result<Status> {
             text.push_str(&format!("next: logtool repair {}\n", shell_path(path)));
         }
         say(ui, &text)?;
-        let is_sound = plan.actions.is_empty() && plan.unsettled.is_empty();
+        let mut is_sound = plan.actions.is_empty() && plan.unsettled.is_empty();
+        if is_sound && args.strict {
+            is_sound = logtool::verify(&snapshot, &options, &|_| {}).is_sound(true);
+        }
         return Ok(if is_sound { Status::Sound } else { Status::Findings });
     }
     let (done, target, result) = match &args.output {
