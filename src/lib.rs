@@ -44,6 +44,7 @@
 //! A `Writer` is synchronous: `flush` makes system calls on the calling thread.
 
 mod active;
+mod ahead;
 mod batch;
 pub mod block;
 mod bytes;

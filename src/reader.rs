@@ -34,6 +34,7 @@ pub struct LogReader {
     /// Whether definitions before the start may be missing in the segment that is read.
     definitions_missing: bool,
     times_ns: RangeInclusive<i64>,
+    decodes_ahead: bool,
     queue: VecDeque<Item<'static>>,
     /// Segments that the system did not let us look at, still to be told.
     failures: VecDeque<Error>,
@@ -90,6 +91,7 @@ impl LogReader {
             start: None,
             definitions_missing: false,
             times_ns: i64::MIN..=i64::MAX,
+            decodes_ahead: false,
             queue,
             failures,
             at_entry: false,
@@ -113,6 +115,12 @@ impl LogReader {
     /// be given; the caller looks at each one's time.
     pub fn set_times(&mut self, times_ns: RangeInclusive<i64>) {
         self.times_ns = times_ns;
+    }
+
+    /// Decompresses on a thread of its own, ahead of what is given, at the cost of a few blocks of memory: for whoever reads
+    /// on to the end.
+    pub fn decode_ahead(&mut self) {
+        self.decodes_ahead = true;
     }
 
     /// Number in the snapshot of the segment that is read, or comes next.
@@ -264,6 +272,7 @@ impl LogReader {
     fn open_walk(&mut self) -> Result<Option<SegmentWalk<Arc<dyn StorageFile>>>> {
         let everything = self.times_ns == (i64::MIN..=i64::MAX);
         let walk = self.snapshot.walk_behind(self.at, self.last_seq)?;
+        let walk = if self.decodes_ahead { walk.decoding_ahead() } else { walk };
         if let Some(position) = self.start {
             self.definitions_missing = true;
             return Ok(Some(walk.starting_at(position.offset, position.seq, Definitions::default())));

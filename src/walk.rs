@@ -10,7 +10,9 @@ mod item;
 mod summary;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use crate::ahead::DecodeAhead;
 use crate::block::BlockReader;
 use crate::control::LossClass;
 use crate::entry::{Definitions, Entry, EntryHead};
@@ -20,7 +22,7 @@ use crate::format::{FLAG_MORE, HEADER_BYTES};
 use crate::frame::FrameHeader;
 use crate::scan::{Found, FrameScan, Hole};
 use crate::segment::{Predecessor, SegmentHeader};
-use crate::storage::ReadAt;
+use crate::storage::{ReadAt, StorageFile};
 use crate::verdict::{Facts, Successor, Verdict, verdict};
 
 pub use item::Item;
@@ -73,6 +75,17 @@ struct Pending {
     fault: Fault,
 }
 
+/// Whether blocks are decoded on a second thread.
+#[derive(Debug)]
+enum Ahead {
+    /// They are not.
+    Not,
+    /// They will be, from the second block of this file on.
+    From(Arc<dyn StorageFile>),
+    /// They are.
+    By(DecodeAhead),
+}
+
 /// A walk through one segment. Memory: the scan's buffer, one block, the definitions.
 #[derive(Debug)]
 pub struct SegmentWalk<R> {
@@ -86,6 +99,7 @@ pub struct SegmentWalk<R> {
     expected: u64,
     pending: Option<Pending>,
     block: BlockReader,
+    ahead: Ahead,
     /// Rows still to be given: position in the raw body, and their next number.
     row_at: usize,
     row_seq: u64,
@@ -124,6 +138,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             expected: header.first_seq,
             pending: None,
             block: BlockReader::default(),
+            ahead: Ahead::Not,
             row_at: 0,
             row_seq: 0,
             rows_left: 0,
@@ -416,5 +431,14 @@ impl<R: ReadAt> SegmentWalk<R> {
     fn note(&mut self, kind: NoteKind, offset: u64, len: u64) {
         let place = Some(crate::finding::Place { segment: self.name.clone(), offset, len });
         self.queue.push_back(Item::Note(Note { kind, place }));
+    }
+}
+
+impl SegmentWalk<Arc<dyn StorageFile>> {
+    /// Decodes blocks on a thread of its own, ahead of the walk: for a walk that goes on to the end.
+    #[must_use]
+    pub fn decoding_ahead(mut self) -> Self {
+        self.ahead = Ahead::From(Arc::clone(self.scan.source()));
+        self
     }
 }

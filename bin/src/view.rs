@@ -77,6 +77,10 @@ impl<'ui> View<'ui> {
             }
             let mut reader = LogReader::new(snapshot);
             reader.set_times(self.selection.times_ns());
+            // Of several logs each gives but its part of what is printed.
+            if self.logs.len() == 1 {
+                reader.decode_ahead();
+            }
             if let Some(seqs) = self.selection.seqs().filter(|seqs| seqs.first > 1) {
                 let position = reader.position_of_seq(seqs.first)?;
                 reader.seek(position);

@@ -1,12 +1,15 @@
 //! What a walk does with a valid frame, by its kind, and what a frame's number tells of those before it.
 
+use crate::ahead::DecodeAhead;
+use crate::block::{BlockFault, BlockHeader};
 use crate::control::{DeclaredLoss, DropMarker, RetentionMark, RunStart, Seal, SyncMark};
 use crate::entry::EntryHead;
 use crate::finding::{Fault, Loss, NoteKind, SeqRange};
 use crate::format::FrameKind;
 use crate::frame::FrameHeader;
+use crate::scan::FrameScan;
 use crate::storage::ReadAt;
-use crate::walk::{Item, Pending, SegmentWalk};
+use crate::walk::{Ahead, Item, Pending, SegmentWalk};
 
 impl<R: ReadAt> SegmentWalk<R> {
     /// Takes a valid frame. Returns whether it is an entry to be given.
@@ -61,7 +64,7 @@ impl<R: ReadAt> SegmentWalk<R> {
     }
 
     fn block_frame(&mut self, offset: u64, end: u64, header: &FrameHeader) {
-        match self.block.decode(self.scan.payload()) {
+        match self.decode_block(offset, header) {
             Ok(block) => {
                 self.settle(header.seq, Some(block.time_min_ns));
                 let synced_upto = header.seq.saturating_sub(block.synced_lag);
@@ -76,6 +79,19 @@ impl<R: ReadAt> SegmentWalk<R> {
                 self.pending = Some(Pending { offset, end, fault: Fault::Block(fault) });
             }
         }
+    }
+
+    fn decode_block(&mut self, offset: u64, frame: &FrameHeader) -> Result<BlockHeader, BlockFault> {
+        if let Ahead::By(ahead) = &mut self.ahead
+            && let Some(decoded) = ahead.take(offset, frame, &mut self.block)
+        {
+            return decoded;
+        }
+        if let Ahead::From(file) = std::mem::replace(&mut self.ahead, Ahead::Not) {
+            let scan = FrameScan::new(file, self.segment_id, self.scan.offset(), self.scan.end(), frame.seq);
+            self.ahead = DecodeAhead::start(scan).map_or(Ahead::Not, Ahead::By);
+        }
+        self.block.decode(self.scan.payload())
     }
 
     /// Uses up `count` numbers. Returns false where they do not exist.

@@ -67,6 +67,7 @@ fn write_all(logs: &[Log], text: &mut Text, output: &mut impl Write, ui: &Ui) ->
                 continue;
             }
         };
+        reader.decode_ahead();
         loop {
             match reader.next_item() {
                 Ok(Some(Item::Entry(entry))) => {
