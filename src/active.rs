@@ -209,6 +209,11 @@ impl ActiveSegment {
         self.synced_end == self.end
     }
 
+    /// Bytes that are not known to be on stable storage.
+    pub(crate) fn unsynced_bytes(&self) -> u64 {
+        self.end.saturating_sub(self.synced_end)
+    }
+
     /// Writes frames that were framed for the end of this segment. `stretch` is what they hold. On failure the whole
     /// frames that got through count, the rest is cut off as far as the disk lets us.
     pub(crate) fn write(&mut self, frames: &[u8], stretch: Stretch) -> Written {

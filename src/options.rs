@@ -11,8 +11,9 @@ use crate::format::{BLOCK_RAW_BYTES_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 pub enum SyncPolicy {
     /// Only when [`sync`](crate::Writer::sync) is called.
     Never,
-    /// At most this long after it was flushed, on a thread of its own, so that logging never waits for it. Somebody must call
-    /// [`tick`](crate::Writer::tick) when it is [due](crate::Writer::sync_due) and nothing else is logged.
+    /// At most this long after it was flushed, or once that is 32 MiB, on a thread of its own, so that logging never waits for
+    /// it. Somebody must call [`tick`](crate::Writer::tick) when it is [due](crate::Writer::sync_due) and nothing else is
+    /// logged.
     Interval(Duration),
     /// Before each flush returns.
     EachBatch,

@@ -16,6 +16,10 @@ use crate::options::SyncPolicy;
 use crate::storage::{Storage, StorageFile};
 use crate::writer::Writer;
 
+/// So many bytes are synced before the interval is over: the disk, which is the slowest, is not left idle until then, and a
+/// sync never has much to do.
+const SYNC_BYTES: u64 = 32 << 20;
+
 /// The active segment to be synced, what must be synced before it, and what is on stable storage once it is.
 #[derive(Clone, Debug)]
 struct Job {
@@ -231,10 +235,14 @@ impl Writer {
         self.syncing.last_start.filter(|_| !self.active.is_synced()).map(|start| start + interval)
     }
 
-    /// Starts a sync if the interval is over and there is something to sync.
+    /// Starts a sync if the interval is over and there is something to sync, or if that is much already.
     pub(crate) fn sync_when_due(&mut self) -> Result<()> {
         let SyncPolicy::Interval(interval) = self.options.sync else { return Ok(()) };
-        if self.syncing.under_way.is_some() || self.active.is_synced() || !self.syncing.is_due(interval) {
+        if self.syncing.under_way.is_some() || self.active.is_synced() {
+            return Ok(());
+        }
+        let is_much = self.options.sync_thread && self.active.unsynced_bytes() >= SYNC_BYTES;
+        if !is_much && !self.syncing.is_due(interval) {
             return Ok(());
         }
         if !self.options.sync_thread {

@@ -257,6 +257,27 @@ fn the_sync_thread_brings_lines_to_the_disk_without_being_asked() {
 }
 
 #[test]
+fn much_that_was_written_does_not_wait_for_the_interval() {
+    let sim = SimStorage::new();
+    let hour = std::time::Duration::from_secs(3600);
+    let mut writer =
+        Writer::open_on(sim.shared(), options().roll_bytes(1 << 30).sync(SyncPolicy::Interval(hour))).unwrap();
+    let line = vec![b'x'; 512 << 10];
+    for _ in 0..70 {
+        writer.line(&line, 0, 1).unwrap();
+        writer.flush().unwrap();
+    }
+    let started = std::time::Instant::now();
+    while writer.stats().synced_seq < 60 && started.elapsed().as_secs() < 20 {
+        writer.flush().unwrap();
+        writer.tick(1).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(writer.stats().synced_seq >= 60, "{:?}", writer.stats());
+    assert!(writer.stats().syncs <= 3, "{:?}", writer.stats());
+}
+
+#[test]
 fn a_segment_is_rolled_when_its_period_is_over() {
     const DAY: i64 = 86_400_000_000_000;
     fn noon() -> i64 {
