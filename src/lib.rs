@@ -67,6 +67,7 @@ mod open;
 pub mod options;
 pub mod plain_copy;
 pub mod reader;
+mod record;
 pub mod render;
 pub mod repair;
 mod repair_apply;

@@ -137,6 +137,16 @@ impl Snapshot {
         if self.is_single_file || self.is_live() || self.is_unopened_between(index_last, u64::MAX) {
             return Vec::new();
         }
+        let mut items: Vec<Item<'static>> = Vec::new();
+        // Of a log without segments the record alone tells what retention had removed before.
+        let removed = self
+            .state
+            .filter(|_| last.is_none())
+            .and_then(|state| SeqRange::behind(last_seq, state.newest_seq.min(self.first_seq_kept - 1)));
+        if let Some(seqs) = removed {
+            items.push(Item::Note(Note { kind: NoteKind::Retention { seqs, rule: None }, place: None }));
+        }
+        let last_seq = removed.map_or(last_seq, |removed| removed.last);
         let upto = self.recorded_upto(last);
         // Without a record and without anything that could have been a segment, nothing was ever accepted.
         let nothing = self.segments.is_empty() && self.unreadable.is_empty();
@@ -144,7 +154,6 @@ impl Snapshot {
         let lost = upto.map_or(unknown, |upto| SeqRange::behind(last_seq, upto).map_or(Loss::Nothing, Loss::Seqs));
         // The last segment's own walk has used the record, unless something unreadable follows.
         let damaged = last.is_none() || self.trailing(last).any(|segment| segment.fault.is_some());
-        let mut items: Vec<Item<'static>> = Vec::new();
         let mut loss = if damaged { lost } else { Loss::Nothing };
         for segment in self.trailing(last) {
             let costs =

@@ -26,7 +26,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameKind, HEADER_BYTES, VOID_SEQS};
 use crate::options::{Options, SyncPolicy};
 use crate::rescue::RESCUE_NAME;
-use crate::retention::{Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, open_or_create, segment_files};
+use crate::retention::{
+    Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, open_or_create, segment_files,
+    take_maintenance_lock,
+};
 use crate::roll::{create_segment, random_id};
 use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::{HeaderFault, Predecessor, SegmentHeader, SegmentName};
@@ -63,6 +66,8 @@ impl Writer {
         refuse_other_directories(&*storage)?;
         let lock = take_lock(&*storage)?;
         let _ = storage.remove(RESCUE_NAME);
+        // Retention needs it most on a full disk, where it might not be made any more.
+        let _ = open_or_create(&*storage, MAINTENANCE_LOCK_NAME);
         let past = Past::of(&*storage)?;
         let next = past.next(storage.boot_id());
         let now_ns = (options.clock)();
@@ -118,6 +123,7 @@ impl Writer {
                 newest_seq: next.seq - 1,
                 segment_id: 0,
                 upto: 0,
+                first_seq_kept: header.first_seq_kept,
                 is_closed: false,
             };
             let path = storage.path().join(LOCK_NAME);
@@ -154,7 +160,7 @@ impl Writer {
         let _ = self.write_pending();
         self.write_state();
         if let Some(plan) = plan
-            && let Err(error) = self.maintenance_lock().and_then(|lock| self.remove_planned(plan, lock))
+            && let Err(error) = take_maintenance_lock(&*self.storage).and_then(|lock| self.remove_planned(plan, lock))
         {
             self.stats.retention_failures += 1;
             self.note(&error);
@@ -163,8 +169,8 @@ impl Writer {
     }
 }
 
-/// First number that retention has kept: what the newest header tells, or, where the oldest segment starts behind that, what
-/// a mark tells that was written between two rolls and would otherwise be forgotten with its segment.
+/// First number that retention has kept: what the newest header and the record tell, or, where the oldest segment starts
+/// behind that, what a mark tells that was written between two rolls and would otherwise be forgotten with its segment.
 fn first_seq_kept(storage: &Arc<dyn Storage>, told: u64) -> Result<u64> {
     let (files, _) = segment_files(&**storage).map_err(|error| Error::io("cannot list", error).at(storage.path()))?;
     let header_of = |name: &str| storage.open(name).and_then(|file| SegmentHeader::read(&*file)).ok()?.ok();
@@ -359,6 +365,7 @@ impl Past {
         }
         past.check_room(storage)?;
         past.state = past.state.filter(|state| Some(state.log_id) == past.log_id);
+        past.first_seq_kept = past.first_seq_kept.max(past.state.map_or(1, |state| state.first_seq_kept));
         past.unsynced.reverse();
         Ok(past)
     }

@@ -26,6 +26,7 @@ use crate::control::{LossClass, SealReason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, SeqRange};
 use crate::repair_plan::Planner;
+use crate::retention::take_maintenance_lock;
 use crate::segment::SegmentHeader;
 use crate::snapshot::Snapshot;
 use crate::state::WriterState;
@@ -198,7 +199,8 @@ fn plan_as(
 /// Repairs the log in `storage`. A log that is sound already is not touched.
 ///
 /// # Errors
-/// As [`plan`], and what the system says while writing: repair again then, it goes on where it stopped.
+/// As [`plan`]; `Locked` also while another process rewrites segments of the log; and what the system says while writing:
+/// repair again then, it goes on where it stopped.
 pub fn repair(
     storage: &Arc<dyn Storage>,
     options: &VerifyOptions,
@@ -220,6 +222,7 @@ pub(crate) fn repair_as(
         return Ok(repaired);
     }
     let lock = crate::open::take_lock(storage.as_ref())?;
+    let _maintenance = take_maintenance_lock(storage.as_ref())?;
     let mut was_partial = false;
     for round in 0.. {
         let snapshot = Snapshot::take_locked(Arc::clone(storage))?;

@@ -277,6 +277,7 @@ impl<'a> Planner<'a> {
             newest_seq: link.last_seq,
             segment_id: link.segment_id,
             upto: link.accepted_end + frame_bytes(placeholder_seal(0).payload_len()) as u64,
+            first_seq_kept: self.snapshot.first_seq_kept,
             is_closed: true,
         };
         let finding = (finding.loss == Loss::Nothing).then_some(finding);

@@ -1,8 +1,8 @@
 //! Retention: which old segments go, and how they are removed.
 //!
-//! The first sequence number kept is on record in the log (in a new segment's header, or in a retention mark that was
-//! flushed and, but for [`SyncPolicy::Never`], synced) before the first file goes; files
-//! go oldest first. So a reader never mistakes what retention removed for a loss, wherever a removal stops.
+//! The first sequence number kept is on record before the first file goes: in a new segment's header, or in a retention mark,
+//! or, on a full disk, which takes no mark, in `writer.lock`; flushed and, but for [`SyncPolicy::Never`], synced. Files go
+//! oldest first. So a reader never mistakes what retention removed for a loss, wherever a removal stops.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,6 +15,7 @@ use crate::format::FrameKind;
 use crate::options::{KeepFree, Retention, SyncPolicy};
 use crate::scan::read_seal;
 use crate::segment::{SegmentHeader, SegmentName};
+use crate::state::LOCK_NAME;
 use crate::storage::{Space, Storage, StorageFile};
 use crate::writer::Writer;
 
@@ -278,7 +279,7 @@ impl Writer {
     /// Puts the first number kept on record in the log, then removes.
     fn mark_and_remove(&mut self, plan: RetentionPlan) -> Result<u64> {
         let plan = plan.looked_up(&*self.storage, &mut self.opened);
-        let maintenance = self.maintenance_lock()?;
+        let maintenance = take_maintenance_lock(&*self.storage)?;
         if let Some(first_seq_kept) = plan.first_seq_kept
             && first_seq_kept > self.first_seq_kept
         {
@@ -292,17 +293,34 @@ impl Writer {
             let mut payload = Vec::new();
             mark.encode(&mut payload);
             self.batch.push_control(FrameKind::RetentionMark, &payload);
-            // On a full disk the mark waits in the batch: it is the first that the freed space is used for.
-            match self.write_pending() {
-                Err(error) if error.kind() == ErrorKind::NoSpace => {}
-                Err(error) => return Err(error),
-                Ok(()) if self.options.sync == SyncPolicy::Never => {}
-                Ok(()) => self.sync_flushed()?,
-            }
         }
+        self.record_first_seq_kept()?;
         let removed = self.remove_planned(&plan, maintenance)?;
-        self.write_pending()?;
-        Ok(removed)
+        match self.write_pending() {
+            // What went was too little, or others were faster: the mark waits on.
+            Err(error) if error.kind() == ErrorKind::NoSpace => Ok(removed),
+            written => written.map(|()| removed),
+        }
+    }
+
+    /// Sees to it that what stays is on record before the rest goes; also where an earlier try has pushed the mark, as nothing
+    /// tells that it came to be written.
+    fn record_first_seq_kept(&mut self) -> Result<()> {
+        let is_synced = self.options.sync != SyncPolicy::Never;
+        let marked = self.write_pending().and_then(|()| if is_synced { self.sync_flushed() } else { Ok(()) });
+        if !marked.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace) {
+            return marked;
+        }
+        // The disk is full: the mark waits in the batch for the space that is freed now, and the record, which needs none,
+        // tells meanwhile.
+        let recorded = self.put_on_record().and_then(|()| match &self.lock {
+            Some(lock) if is_synced => lock.sync(),
+            _ => Ok(()),
+        });
+        recorded.map_err(|error| {
+            let path = self.storage.path().join(LOCK_NAME);
+            Error::io("cannot record what retention keeps, so nothing is removed", error).at(path)
+        })
     }
 
     /// Removes what the plan names, whose first number kept is on record.
@@ -330,18 +348,6 @@ impl Writer {
         }
         drop(maintenance);
         failure.map_or(Ok(removed), Err)
-    }
-
-    /// The lock that keeps others from rewriting segments meanwhile.
-    pub(crate) fn maintenance_lock(&self) -> Result<Arc<dyn StorageFile>> {
-        let path = self.storage.path().join(MAINTENANCE_LOCK_NAME);
-        let file = open_or_create(&*self.storage, MAINTENANCE_LOCK_NAME)
-            .and_then(|file| file.try_lock().map(|locked| locked.then_some(file)))
-            .map_err(|error| Error::io("cannot lock", error).at(&path))?;
-        file.ok_or_else(|| {
-            let text = "another process is repairing or rewriting this log; segments are removed once it is done";
-            Error::new(ErrorKind::Locked, text).at(path)
-        })
     }
 
     /// Whether time or free space may call for retention; cheap enough to ask each second.
@@ -372,6 +378,19 @@ impl Writer {
             self.older_bytes = if count == 0 { 0 } else { bytes + other_bytes };
         }
     }
+}
+
+/// The lock of whoever removes or rewrites segments, as long as it is held: only one at a time. Who writes the log has its
+/// lock besides, and takes that one first.
+pub(crate) fn take_maintenance_lock(storage: &dyn Storage) -> Result<Arc<dyn StorageFile>> {
+    let path = storage.path().join(MAINTENANCE_LOCK_NAME);
+    let file = open_or_create(storage, MAINTENANCE_LOCK_NAME)
+        .and_then(|file| file.try_lock().map(|locked| locked.then_some(file)))
+        .map_err(|error| Error::io("cannot lock", error).at(&path))?;
+    file.ok_or_else(|| {
+        let text = "another process is removing or rewriting segments of this log: try again once it is done";
+        Error::new(ErrorKind::Locked, text).at(path)
+    })
 }
 
 /// Opens a file for reading and writing, or makes it.

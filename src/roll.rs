@@ -22,7 +22,7 @@ use crate::control::SealReason;
 use crate::error::{Error, ErrorKind, Result, is_no_space};
 use crate::format::HEADER_BYTES;
 use crate::options::SyncPolicy;
-use crate::retention::{OpenedSegment, RetentionPlan};
+use crate::retention::{OpenedSegment, RetentionPlan, take_maintenance_lock};
 use crate::segment::{Predecessor, SegmentHeader};
 use crate::storage::{Storage, StorageFile};
 use crate::sync::UnsyncedSegment;
@@ -140,7 +140,8 @@ impl Writer {
             }
             Step::Remove => {
                 if let Some(plan) = roll.plan.take() {
-                    let removed = self.maintenance_lock().and_then(|lock| self.remove_planned(&plan, lock));
+                    let removed =
+                        take_maintenance_lock(&*self.storage).and_then(|lock| self.remove_planned(&plan, lock));
                     if let Err(error) = removed {
                         self.stats.retention_failures += 1;
                         self.note(&error);

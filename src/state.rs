@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! bytes 0..32    "pid 4121" and spaces, the last byte a newline
-//! bytes 32..217  log, run, segment (16 hex digits each), boot (32), newest, upto (20 decimal digits each), open or closed,
-//!                and a CRC-32 of the line up to the space before "crc", in 8 hex digits; a newline
+//! bytes 32..243  log, run, segment (16 hex digits each), boot (32), newest, upto, kept (20 decimal digits each), open or
+//!                closed, and a CRC-32 of the line up to the space before "crc", in 8 hex digits; a newline
 //! ```
-//! The record is written after the data that it speaks of, so on one boot the data is never behind it. Anything that does
-//! not decode is no evidence; it is never an error. The lock on the file tells whether the writer lives, the text never.
+//! The record is written after the data that it speaks of, so on one boot the data is never behind it; but what retention
+//! keeps it tells before the first file goes. It is overwritten in place, by one write within one sector: so it can be
+//! written on a full disk, where a retention mark cannot. Anything that does not decode is no evidence; it is never an
+//! error. The lock on the file tells whether the writer lives, the text never.
 
 use std::io;
 use std::sync::Arc;
@@ -20,6 +22,12 @@ pub const LOCK_NAME: &str = "writer.lock";
 
 /// Bytes of the line that names the process.
 pub const PID_BYTES: usize = 32;
+
+/// Bytes of the record's line.
+const LINE_BYTES: usize = 211;
+
+// A sector is written whole or not at all.
+const _: () = assert!(PID_BYTES + LINE_BYTES <= 512);
 
 /// What a log's last writer recorded of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +44,9 @@ pub struct WriterState {
     pub segment_id: u64,
     /// End of the last whole frame in that segment, its seal included: a byte offset.
     pub upto: u64,
+    /// First number that retention has kept, or is about to keep; 1 if it has removed nothing. True on whatever boot it is
+    /// read: segments before it that are still there are read all the same.
+    pub first_seq_kept: u64,
     /// Whether the run closed the log.
     pub is_closed: bool,
 }
@@ -43,14 +54,22 @@ pub struct WriterState {
 impl WriterState {
     /// The line, with its newline.
     pub fn encode(&self) -> String {
-        let WriterState { log_id, run_id, boot_id, newest_seq, segment_id, upto, is_closed } = self;
+        let WriterState { log_id, run_id, boot_id, newest_seq, segment_id, upto, first_seq_kept, is_closed } = self;
+        let mut line = String::with_capacity(LINE_BYTES);
+        push_digits::<16, 16>(&mut line, "log ", *log_id);
+        push_digits::<16, 16>(&mut line, " run ", *run_id);
         let boot = u128::from_be_bytes(*boot_id);
-        let state = if *is_closed { "closed" } else { "open  " };
-        let line = format!(
-            "log {log_id:016x} run {run_id:016x} boot {boot:032x} newest {newest_seq:020} segment {segment_id:016x} upto {upto:020} state {state}"
-        );
+        push_digits::<16, 16>(&mut line, " boot ", (boot >> 64) as u64);
+        push_digits::<16, 16>(&mut line, "", boot as u64);
+        push_digits::<10, 20>(&mut line, " newest ", *newest_seq);
+        push_digits::<16, 16>(&mut line, " segment ", *segment_id);
+        push_digits::<10, 20>(&mut line, " upto ", *upto);
+        push_digits::<10, 20>(&mut line, " kept ", *first_seq_kept);
+        line.push_str(if *is_closed { " state closed" } else { " state open  " });
         let crc = crc32fast::hash(line.as_bytes());
-        format!("{line} crc {crc:08x}\n")
+        push_digits::<16, 8>(&mut line, " crc ", crc.into());
+        line.push('\n');
+        line
     }
 
     /// Reads the line; `None` for anything that [`encode`](WriterState::encode) did not write.
@@ -69,6 +88,7 @@ impl WriterState {
             newest_seq: field("newest")?.parse().ok()?,
             segment_id: hex(field("segment")?)?,
             upto: field("upto")?.parse().ok()?,
+            first_seq_kept: field("kept")?.parse().ok()?,
             is_closed: match field("state")? {
                 "closed" => true,
                 "open" => false,
@@ -76,6 +96,18 @@ impl WriterState {
             },
         })
     }
+}
+
+/// Appends a word and a number in so many digits. The record is written with each flush, and `format!` takes several times
+/// as long.
+fn push_digits<const RADIX: u64, const WIDTH: usize>(line: &mut String, word: &str, mut value: u64) {
+    let mut digits = [0; WIDTH];
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value % RADIX) as usize];
+        value /= RADIX;
+    }
+    line.push_str(word);
+    line.push_str(str::from_utf8(&digits).unwrap_or_default());
 }
 
 /// The line that names the process, [`PID_BYTES`] long.
@@ -149,6 +181,7 @@ mod tests {
             newest_seq: u64::MAX,
             segment_id: u64::MAX,
             upto: 1024,
+            first_seq_kept: 77,
             is_closed: false,
         }
     }
@@ -159,10 +192,17 @@ mod tests {
         assert_eq!(WriterState::decode(&sample().encode()), Some(sample()));
         assert_eq!(WriterState::decode(&closed.encode()), Some(closed));
         assert_eq!(closed.encode().len(), sample().encode().len());
-        assert_eq!(PID_BYTES + sample().encode().len(), RECORD_END);
+        assert_eq!(sample().encode().len(), LINE_BYTES);
     }
 
-    const RECORD_END: usize = 217;
+    #[test]
+    fn the_line_is_the_one_that_the_format_tells() {
+        let line = "log 000000007f3a91c2 run 0000000000000002 boot 09090909090909090909090909090909 \
+                    newest 18446744073709551615 segment ffffffffffffffff upto 00000000000000001024 \
+                    kept 00000000000000000077 state open   crc ";
+        let crc = crc32fast::hash(&line.as_bytes()[..line.len() - 5]);
+        assert_eq!(sample().encode(), format!("{line}{crc:08x}\n"));
+    }
 
     #[test]
     fn each_changed_byte_makes_it_no_evidence() {

@@ -20,7 +20,6 @@ use crate::options::{Options, SyncPolicy};
 use crate::retention::OpenedSegments;
 use crate::roll::Roll;
 use crate::sites::Sites;
-use crate::state::{PID_BYTES, WriterState};
 use crate::stats::WriterStats;
 use crate::storage::{Storage, StorageFile};
 use crate::sync::{Syncing, UnsyncedSegment};
@@ -448,23 +447,6 @@ impl Writer {
             return self.write_pending();
         }
         Err(error)
-    }
-
-    /// Brings the record in `writer.lock` up to date. It is evidence only: a failure is counted, no more.
-    pub(crate) fn write_state(&mut self) {
-        let Some(lock) = &self.lock else { return };
-        let header = &self.active.header;
-        let state = WriterState {
-            log_id: header.log_id,
-            run_id: self.run_id,
-            boot_id: header.boot_id,
-            newest_seq: self.active.last_seq(),
-            segment_id: header.segment_id,
-            upto: self.active.end,
-            is_closed: self.is_closed,
-        };
-        let (_, error) = crate::active::write_all(&**lock, state.encode().as_bytes(), PID_BYTES as u64);
-        self.stats.state_failures += u64::from(error.is_some());
     }
 
     fn retain_or_note(&mut self) {

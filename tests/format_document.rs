@@ -100,6 +100,25 @@ fn dump(bytes: &[u8]) -> String {
     text
 }
 
+/// The words before the values of the record in `writer.lock`, in order.
+#[test]
+fn the_record_is_the_line_that_the_document_tells() {
+    let state = logtool::state::WriterState {
+        log_id: 1,
+        run_id: 2,
+        boot_id: [3; 16],
+        newest_seq: 4,
+        segment_id: 5,
+        upto: 6,
+        first_seq_kept: 7,
+        is_closed: true,
+    };
+    let names = |line: &str| line.split(' ').step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let document = document();
+    let told = document.split('`').find(|code| code.starts_with("log X ")).unwrap();
+    assert_eq!(names(told), names(&state.encode()));
+}
+
 #[test]
 fn the_worked_example_is_what_the_code_writes() {
     let (document, expected) = (document(), dump(&example()));

@@ -269,6 +269,7 @@ fn number_zero_and_the_last_number_do_no_harm() {
         newest_seq: u64::MAX,
         segment_id: ID,
         upto: u64::MAX,
+        first_seq_kept: 1,
         is_closed: true,
     };
     let record = format!("{:<width$}\n{}", "pid 1", state.encode(), width = PID_BYTES - 1);

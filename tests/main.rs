@@ -13,6 +13,7 @@ mod hostile;
 mod json;
 mod odd_logs;
 mod recovery;
+mod retention_full_disk;
 mod sample;
 mod stat;
 mod tail;

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logtool::control::{DropMarker, DropReason};
 use logtool::format::HEADER_BYTES;
+use logtool::retention::MAINTENANCE_LOCK_NAME;
+use logtool::storage::Storage;
 use logtool::storage_sim::SimStorage;
-use logtool::{Fault, Loss, SeqRange, Snapshot, VerifyOptions, Writer, verify};
+use logtool::{ErrorKind, Fault, Loss, SeqRange, Snapshot, VerifyOptions, Writer, repair, verify};
 
 use crate::damage::{COMPRESSED, Line, PLAIN, PLAIN_KILLED, examine, log, options, read, repaired, segments, verified};
 use crate::harness::temp_dir;
@@ -303,4 +305,25 @@ fn verify_beside_a_fast_writer_never_finds_a_fault() {
 fn a_killed_log_notes_that_it_was_not_closed() {
     let (disk, _) = log(PLAIN_KILLED);
     assert!(verified(&disk).notes.ended_without_close);
+}
+
+/// Whoever rewrites segments holds `maintenance.lock` meanwhile, and need not hold the writer's.
+#[test]
+fn a_log_whose_segments_are_being_rewritten_is_not_repaired() {
+    let (disk, _) = log(PLAIN);
+    let names = segments(&disk);
+    let mut bad = disk.content(&names[0]).unwrap();
+    bad[HEADER_BYTES + 200] ^= 0x40;
+    disk.put(&names[0], &bad);
+    let storage: Arc<dyn Storage> = disk.shared();
+    let held = storage.open_write(MAINTENANCE_LOCK_NAME).unwrap();
+    assert!(held.try_lock().unwrap());
+    let refused = repair::repair(&storage, &VerifyOptions::default(), &|_| {}).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.to_string().contains(MAINTENANCE_LOCK_NAME), "{refused}");
+    assert_eq!(disk.content(&names[0]).unwrap(), bad);
+    assert!(Writer::open_on(disk.shared(), options(false)).is_ok(), "the writer's lock is given back");
+    drop(held);
+    repaired(&disk);
+    assert!(verified(&disk).is_sound(false));
 }

@@ -71,6 +71,7 @@ pub fn build(input: &mut Input<'_>) -> Log {
             newest_seq,
             segment_id: header.segment_id,
             upto: end,
+            first_seq_kept: if record & 64 != 0 && !is_honest { input.number() } else { header.first_seq_kept },
             is_closed: record & 16 != 0,
         };
         let text = format!("{:<width$}\n{}", "pid 77", state.encode(), width = PID_BYTES - 1);

@@ -259,11 +259,12 @@ impl Follower {
         }
     }
 
-    /// First number that retention has kept, as far as the newest segment tells, and the rule. Looks for marks only if
-    /// the headers don't explain why `upto` is gone.
+    /// First number that retention has kept, as far as record and newest segment tell, and the rule. Looks for marks only
+    /// if the newest header doesn't explain why `upto` is gone.
     fn first_seq_kept(&self, upto: u64) -> (u64, Option<RetentionRule>) {
         let Some(snapshot) = &self.snapshot else { return (1, None) };
-        let newest = snapshot.segments.len().checked_sub(1).filter(|_| snapshot.first_seq_kept <= upto);
+        let newest = snapshot.segments.len().checked_sub(1);
+        let newest = newest.filter(|&newest| snapshot.segments[newest].header.first_seq_kept <= upto);
         let Some(mut scan) = newest.and_then(|newest| snapshot.scan(newest).ok()) else {
             return (snapshot.first_seq_kept, None);
         };
@@ -276,7 +277,7 @@ impl Follower {
             if let Found::Frame { header, .. } = found
                 && header.kind == FrameKind::RetentionMark as u8
                 && let Some(mark) = RetentionMark::decode(scan.payload())
-                && mark.first_seq_kept > kept
+                && mark.first_seq_kept >= kept
             {
                 (kept, rule) = (mark.first_seq_kept, Some(mark.rule));
             }

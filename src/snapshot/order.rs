@@ -42,8 +42,9 @@ impl Snapshot {
         });
         self.findings.append(&mut sorted_out);
         self.rebuild_headers();
-        let kept = self.segments.iter().map(|segment| segment.header.first_seq_kept).max();
-        self.first_seq_kept = self.first_seq_kept.max(kept.unwrap_or(1));
+        let told = self.segments.iter().map(|segment| segment.header.first_seq_kept);
+        let recorded = self.state.map(|state| state.first_seq_kept);
+        self.first_seq_kept = told.chain(recorded).fold(self.first_seq_kept, u64::max);
     }
 
     fn most_common_log(&self) -> u64 {
