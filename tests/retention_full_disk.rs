@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::io::ErrorKind::{Other, StorageFull};
+use std::path::{Path, PathBuf};
 
 use logtool::control::RetentionRule;
 use logtool::segment::SegmentName;
 use logtool::storage::Storage;
 use logtool::storage_sim::{Call, Fault, SimStorage};
 use logtool::{
-    ErrorKind, Fault as Wrong, Loss, Options, Report, SeqRange, Snapshot, SyncPolicy, VerifyOptions, Writer,
+    ErrorKind, Fault as Wrong, Follower, Item, Loss, Options, Report, SeqRange, Snapshot, Start, SyncPolicy,
+    VerifyOptions, Writer,
 };
 
 use crate::harness::temp_dir;
@@ -177,40 +179,73 @@ fn of_a_log_without_segments_what_retention_had_removed_is_not_told_as_lost() {
     }
 }
 
-/// On a real file system, where the removed segment's space is held by another name of it.
+/// A log with small segments on a real file system that it has filled, and names of its segments. Their space stays taken
+/// when they go: each has another name outside the log.
+fn filled(disk: &SmallDisk, begun: impl FnOnce(&mut Writer)) -> (PathBuf, Writer, Vec<String>) {
+    let log = disk.0.path().join("log");
+    let options = Options { preallocate_bytes: 0, ..Options::new().sync(SyncPolicy::EachBatch).roll_bytes(64 << 10) };
+    let mut writer = Writer::open(&log, options).unwrap();
+    begun(&mut writer);
+    while writer.line(&[b'x'; 1000], 0, 1).and_then(|_| writer.flush()).is_ok() {}
+    let names = segment_names(&log);
+    names.iter().for_each(|name| fs::hard_link(log.join(name), disk.0.path().join(name)).unwrap());
+    (log, writer, names)
+}
+
+fn segment_names(log: &Path) -> Vec<String> {
+    let files = fs::read_dir(log).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = files.filter(|name| SegmentName::parse(name).is_some()).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn a_real_disk_that_stays_full_takes_the_record_of_what_is_removed() {
     let Some(disk) = SmallDisk::new(1 << 20) else { return };
-    let log = disk.0.path().join("log");
-    let options = Options { preallocate_bytes: 0, ..Options::new().sync(SyncPolicy::EachBatch).roll_bytes(64 << 10) };
-    let mut writer = Writer::open(&log, options.clone()).unwrap();
-    let names = || {
-        let files = fs::read_dir(&log).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = files.filter(|name| SegmentName::parse(name).is_some()).collect();
-        names.sort();
-        names
-    };
-    while writer.line(&[b'x'; 1000], 0, 1).and_then(|_| writer.flush()).is_ok() {}
+    let (log, mut writer, before) = filled(&disk, |_| ());
     let flushed = writer.stats().flushed_seq;
-    let before = names();
-    fs::hard_link(log.join(&before[0]), disk.0.path().join("other name")).unwrap();
     assert!(writer.remove_oldest().unwrap());
-    assert_eq!(names(), before[1..]);
+    assert_eq!(segment_names(&log), before[1..]);
     assert_eq!(writer.flush().unwrap_err().kind(), ErrorKind::NoSpace, "the mark waits");
     // What a kill would leave now.
     let killed = temp_dir();
     for file in fs::read_dir(&log).unwrap().map(|file| file.unwrap()) {
         fs::copy(file.path(), killed.path().join(file.file_name())).unwrap();
     }
-    let verify = |dir: &std::path::Path| verified(logtool::snapshot_of(dir).unwrap());
+    let verify = |dir: &Path| verified(logtool::snapshot_of(dir).unwrap());
     let report = verify(killed.path());
     assert!(report.is_sound(false), "{:?}", report.findings);
     assert!(removed_is_told(&report, "killed") > 1);
-    let mut next = Writer::open(killed.path(), options).unwrap();
+    let mut next = Writer::open(killed.path(), options(SyncPolicy::EachBatch)).unwrap();
     assert_eq!(next.line(b"goes on", 0, 1).unwrap(), flushed + 1);
     next.close().unwrap();
     assert!(verify(killed.path()).is_sound(false));
-    fs::remove_file(disk.0.path().join("other name")).unwrap();
+    before.iter().for_each(|name| fs::remove_file(disk.0.path().join(name)).unwrap());
     writer.close().unwrap();
     assert_eq!(verify(&log).notes.retention[0].1, Some(RetentionRule::DiskFull));
+}
+
+#[test]
+fn a_follower_tells_what_was_removed_on_a_full_disk_as_removed() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let log = disk.0.path().join("log");
+    let mut follower = None;
+    let (_, mut writer, _) = filled(&disk, |writer| {
+        writer.line(b"the first", 0, 1).unwrap();
+        writer.flush().unwrap();
+        let mut begun = Follower::open(&log, Start::First).unwrap();
+        while !matches!(begun.try_next().unwrap(), Some(Item::Entry(_))) {}
+        follower = Some(begun);
+    });
+    (0..3).for_each(|_| assert!(writer.remove_oldest().unwrap()));
+    let (mut follower, mut removed, mut last) = (follower.unwrap(), Vec::new(), 0);
+    while let Some(item) = follower.try_next().unwrap() {
+        match item {
+            Item::Entry(entry) => last = entry.seq,
+            Item::Note(note) => removed.extend(note.kind.seqs()),
+            Item::Finding(finding) => panic!("{finding:?}"),
+        }
+    }
+    assert_eq!(last, writer.stats().flushed_seq);
+    assert_eq!(removed.len(), 1, "{removed:?}");
 }

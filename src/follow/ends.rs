@@ -263,16 +263,19 @@ impl Follower {
     /// if the newest header doesn't explain why `upto` is gone.
     fn first_seq_kept(&self, upto: u64) -> (u64, Option<RetentionRule>) {
         let Some(snapshot) = &self.snapshot else { return (1, None) };
+        // Record and mark are written before anything is removed; they may be younger than the snapshot.
+        let recorded = read_state(self.storage.as_ref()).ok().flatten();
+        let recorded = recorded.filter(|state| state.log_id == snapshot.log_id).map_or(1, |state| state.first_seq_kept);
+        let told = snapshot.first_seq_kept.max(recorded);
         let newest = snapshot.segments.len().checked_sub(1);
         let newest = newest.filter(|&newest| snapshot.segments[newest].header.first_seq_kept <= upto);
         let Some(mut scan) = newest.and_then(|newest| snapshot.scan(newest).ok()) else {
-            return (snapshot.first_seq_kept, None);
+            return (told, None);
         };
-        // The mark is written before anything is removed; it may be younger than the snapshot.
         if let Ok(len) = scan.source().len() {
             scan.set_end(len, HEADER_BYTES as u64);
         }
-        let (mut kept, mut rule) = (snapshot.first_seq_kept, None);
+        let (mut kept, mut rule) = (told, None);
         while let Ok(Some(found)) = scan.next_found() {
             if let Found::Frame { header, .. } = found
                 && header.kind == FrameKind::RetentionMark as u8
