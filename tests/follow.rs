@@ -163,6 +163,33 @@ fn a_segment_removed_while_it_is_read_is_read_to_its_end_and_the_gap_behind_it_i
     }
 }
 
+/// The next writer's file may come before its header does, just when the last writer is found to be gone.
+#[test]
+fn a_segment_seen_without_its_header_when_the_log_seemed_to_have_ended_is_read_once_it_is_whole() {
+    let dir = temp_dir();
+    let record = dir.path().join("writer.lock");
+    let mut states = Vec::new();
+    for last in [10, 20] {
+        let mut writer = Writer::open(dir.path(), options()).unwrap();
+        write_upto(&mut writer, last);
+        writer.close().unwrap();
+        states.push(std::fs::read(&record).unwrap());
+    }
+    let second = crate::sample::segments(dir.path()).pop().unwrap();
+    let content = std::fs::read(&second).unwrap();
+    for open in [Follower::open, Follower::open_polling] {
+        std::fs::write(&second, b"").unwrap();
+        std::fs::write(&record, &states[0]).unwrap();
+        let (mut follower, mut given) = (open(dir.path(), Start::First).unwrap(), Given::default());
+        given.drain(&mut follower);
+        assert_eq!(given.entries.len(), 10);
+        std::fs::write(&second, &content).unwrap();
+        std::fs::write(&record, &states[1]).unwrap();
+        given.upto(&mut follower, 20);
+        given.assert_complete(20);
+    }
+}
+
 #[test]
 fn a_segment_taken_away_by_hand_is_a_finding_with_its_range() {
     let dir = temp_dir();

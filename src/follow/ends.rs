@@ -127,8 +127,10 @@ impl Follower {
             self.check_cursor(last_seq);
             if let Some(snapshot) = &mut self.snapshot {
                 self.queue.extend(snapshot.link_end_from(Some(&current.info), last_seq));
-                // Told now; looked at again only if they are still there when the next writer has come.
-                snapshot.unreadable.clear();
+                // Told now. One that was only begun may be the next writer's, which has come meanwhile: it is looked at again.
+                for begun in snapshot.unreadable.drain(..).filter(|segment| segment.fault.is_none()) {
+                    self.known.remove(&begun.name);
+                }
             }
         }
         self.done_seq = self.done_seq.max(last_seq);
