@@ -214,11 +214,12 @@ impl Follower {
                 Ok(Step::Again) => {}
                 Ok(Step::Item) => break,
                 Ok(Step::Wait) => {
-                    self.wake.settle(std::mem::take(&mut self.progress));
+                    let has_begun = self.snapshot.as_ref().is_some_and(Snapshot::has_begun);
+                    self.wake.settle(std::mem::take(&mut self.progress), has_begun);
                     return Ok(false);
                 }
                 Err(error) => {
-                    self.wake.settle(false);
+                    self.wake.settle(false, false);
                     return Err(error);
                 }
             }
@@ -423,7 +424,7 @@ impl Follower {
         }
         self.known = known;
         snapshot.segments.retain(|segment| self.known.contains(&segment.name));
-        let taken = if new.is_empty() { Ok(()) } else { snapshot.take_in(&new) };
+        let taken = if new.is_empty() { Ok(()) } else { snapshot.take_in(&new, &mut self.known) };
         let findings = std::mem::take(&mut snapshot.findings);
         self.replaced = self.is_replaced();
         if !self.replaced {

@@ -1,10 +1,12 @@
 //! Following a log as it grows: every entry once and in order, whatever happens to its files.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logtool::follow::wait;
+use logtool::format::HEADER_BYTES;
 use logtool::{
     Cursor, Error, ErrorKind, Follower, Item, LogReader, NoteKind, Options, Retention, SeqRange, Start, Writer,
 };
@@ -438,4 +440,38 @@ fn several_logs_are_followed_by_one_wait() {
     given.iter().for_each(|given| given.assert_complete(10));
     let read = LogReader::open(one.path()).unwrap().last_seq();
     assert_eq!(read, 0, "a reader that has read nothing accounts for nothing");
+}
+
+/// A header alone does not tell yet that its segment comes next, and no event tells when it does.
+#[test]
+fn a_segment_that_was_seen_before_its_first_frame_is_not_kept_waiting() {
+    let (from, to) = (temp_dir(), temp_dir());
+    let mut writer = Writer::open(from.path(), options()).unwrap();
+    let mut names = Vec::new();
+    for number in 0..2u8 {
+        names.push(writer.active_name().to_owned());
+        writer.line(&[number], 0, 1).unwrap();
+        writer.roll().unwrap();
+    }
+    let segments = names.iter().map(|name| std::fs::read(from.path().join(name)).unwrap()).collect::<Vec<_>>();
+    std::fs::write(to.path().join(&names[0]), &segments[0]).unwrap();
+    let mut follower = Follower::open(to.path(), Start::First).unwrap();
+    let mut given = Given::default();
+    given.upto(&mut follower, 1);
+    // So long that it looks but each few seconds.
+    let idle = |follower: &mut Follower, given: &mut Given, ms| {
+        let until = Instant::now() + Duration::from_millis(ms);
+        while let Some(item) = follower.next(Some(until)).unwrap() {
+            given.take(item);
+        }
+    };
+    idle(&mut follower, &mut given, 3500);
+    let next = to.path().join(&names[1]);
+    std::fs::write(&next, &segments[1][..HEADER_BYTES]).unwrap();
+    idle(&mut follower, &mut given, 100);
+    assert_eq!(given.seqs(), [1]);
+    std::fs::OpenOptions::new().append(true).open(&next).unwrap().write_all(&segments[1][HEADER_BYTES..]).unwrap();
+    let appended = Instant::now();
+    given.upto(&mut follower, 2);
+    assert!(appended.elapsed() < Duration::from_millis(2500), "{:?}", appended.elapsed());
 }

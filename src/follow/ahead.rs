@@ -1,6 +1,7 @@
 //! What a follower asks of its snapshot: to take in segments that have appeared, and who writes the log now.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -13,16 +14,26 @@ impl Snapshot {
         self.writer_pid.get_or_insert(0);
     }
 
-    /// Takes in the segments with these names and indexes.
-    pub(super) fn take_in(&mut self, names: &[(String, u64)]) -> Result<()> {
+    /// Takes in the segments with these names and indexes. A file that is gone by now leaves `known`: a writer removes what
+    /// another one has only begun, and may give its own the same name.
+    pub(super) fn take_in(&mut self, names: &[(String, u64)], known: &mut HashSet<String>) -> Result<()> {
         let mut failed = None;
         for (name, index) in names {
-            failed = self.add(name, *index, true).err().or(failed);
+            match self.add(name, *index, true) {
+                Ok(true) => {}
+                Ok(false) => drop(known.remove(name)),
+                Err(error) => failed = Some(error),
+            }
         }
         let order = |segment: &SegmentInfo| (segment.header.index, segment.header.generation, Reverse(segment.bytes));
         self.segments.sort_by_key(order);
         self.sort_out();
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether a segment has been begun that does not tell yet whether it comes next: no event tells when it does.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.segments.is_empty() || self.unreadable.iter().any(|segment| segment.fault.is_none())
     }
 
     /// Names of all files that were looked at and belong to the log, or might.
@@ -49,5 +60,23 @@ impl Snapshot {
         let state = read_state(self.storage().as_ref()).map_err(failed)?;
         (self.writer_pid, self.state) = (pid, state);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage_sim::SimStorage;
+
+    #[test]
+    fn a_file_that_is_gone_once_it_is_looked_at_may_come_again() {
+        let storage = SimStorage::new();
+        storage.put("00000001-20261130T000000Z.flog", b"begun");
+        let mut snapshot = Snapshot::empty(storage.shared(), None, None, false);
+        let names = [1, 2].map(|index| (format!("0000000{index}-20261130T000000Z.flog"), index));
+        let mut known = names.iter().map(|(name, _)| name.clone()).collect();
+        snapshot.take_in(&names, &mut known).unwrap();
+        assert_eq!(known.into_iter().collect::<Vec<_>>(), [names[0].0.clone()]);
+        assert!(snapshot.has_begun());
     }
 }

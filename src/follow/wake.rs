@@ -145,10 +145,11 @@ impl Wake {
         self.look_at
     }
 
-    /// There is nothing more for now: sets the time of the next look. `progress` says whether there was something.
-    pub(super) fn settle(&mut self, progress: bool) {
-        let (min, max) = if self.polls { (POLL_MIN, POLL_MAX) } else { (EVENTS_MIN, EVENTS_MAX) };
-        if progress {
+    /// There is nothing more for now: sets the time of the next look. `progress` says whether there was something, `soon`
+    /// whether something is on its way that no event will tell of.
+    pub(super) fn settle(&mut self, progress: bool, soon: bool) {
+        let (min, max) = if self.polls || soon { (POLL_MIN, POLL_MAX) } else { (EVENTS_MIN, EVENTS_MAX) };
+        if progress || self.pause > max {
             self.pause = min;
         }
         self.pause = self.pause.clamp(min, max);
