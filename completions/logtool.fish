@@ -45,7 +45,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand write" -l keep-age -d 'R
 complete -c logtool -n "__fish_logtool_using_subcommand write" -l keep-free -d 'Remove the oldest segments while less than SIZE, or so many percent, of the file system are free' -r
 complete -c logtool -n "__fish_logtool_using_subcommand write" -l compress -d 'Compress: none, zstd or zstd:LEVEL with a level from 1 (fast) to 19 (small)' -r
 complete -c logtool -n "__fish_logtool_using_subcommand write" -l sync -d 'Bring entries to stable storage: never, each, batch, or at most DUR after they were written' -r
-complete -c logtool -n "__fish_logtool_using_subcommand write" -l on-full -d 'When the disk is full' -r -f -a "block\t'Wait until there is room; the program in front of the pipe waits too'
+complete -c logtool -n "__fish_logtool_using_subcommand write" -l on-full -d 'When the disk is full, also at the start' -r -f -a "block\t'Wait until there is room; the program in front of the pipe waits too'
 drop\t'Refuse entries and count them in the log'
 remove-oldest\t'Remove the oldest segments'"
 complete -c logtool -n "__fish_logtool_using_subcommand write" -l mode -d 'Permission bits of new files, in octal; the umask takes from them' -r

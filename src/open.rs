@@ -27,7 +27,7 @@ use crate::format::{FrameKind, HEADER_BYTES, VOID_SEQS};
 use crate::options::{Options, SyncPolicy};
 use crate::rescue::RESCUE_NAME;
 use crate::retention::{
-    Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, open_or_create, segment_files,
+    Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, make_room, open_or_create, segment_files,
     take_maintenance_lock,
 };
 use crate::roll::{create_segment, random_id};
@@ -88,7 +88,7 @@ impl Writer {
         if is_synced && sync_segments(&*storage, &mut unsynced_older).is_ok() {
             synced_seq = past.last_seq();
         }
-        let header = SegmentHeader {
+        let mut header = SegmentHeader {
             flags: 0,
             log_id: past.log_id.map_or_else(random_id, Ok)?,
             run_id: random_id()?,
@@ -114,24 +114,34 @@ impl Writer {
             last_end: next.last_end,
             has_rings: false,
         };
+        // The first, so that a kill before the first flush leaves evidence that nothing was accepted.
+        let begun = WriterState {
+            log_id: header.log_id,
+            run_id: header.run_id,
+            boot_id: header.boot_id,
+            newest_seq: next.seq - 1,
+            segment_id: 0,
+            upto: 0,
+            first_seq_kept: header.first_seq_kept,
+            is_closed: false,
+        };
         if past.state.is_none() {
-            // So that a kill before the first flush leaves evidence that nothing was accepted.
-            let begun = WriterState {
-                log_id: header.log_id,
-                run_id: header.run_id,
-                boot_id: header.boot_id,
-                newest_seq: next.seq - 1,
-                segment_id: 0,
-                upto: 0,
-                first_seq_kept: header.first_seq_kept,
-                is_closed: false,
-            };
             let path = storage.path().join(LOCK_NAME);
             let (_, error) = crate::active::write_all(&*lock, begun.encode().as_bytes(), PID_BYTES as u64);
             error.map_or(Ok(()), |error| Err(Error::io("cannot write", error).at(path)))?;
         }
-        let active = create_segment(&*storage, header, options.index_stride_bytes, is_synced, false)
-            .map_err(|failed| failed.error)?;
+        let state = past.state.unwrap_or(begun);
+        let active = loop {
+            let error = match create_segment(&*storage, header.clone(), options.index_stride_bytes, is_synced, false) {
+                Ok(active) => break active,
+                Err(failed) => failed.error,
+            };
+            if !options.makes_room || error.kind() != ErrorKind::NoSpace {
+                return Err(error);
+            }
+            let Some(first_seq_kept) = make_room(&*storage, &*lock, state, is_synced)? else { return Err(error) };
+            header.first_seq_kept = header.first_seq_kept.max(first_seq_kept);
+        };
         let zstd_failed = |error| Error::io("cannot set up compression", error).at(storage.path());
         let batch = Batch::new(&active, options.compression).map_err(zstd_failed)?;
         let mut writer = Writer::start(Start {

@@ -82,6 +82,9 @@ pub struct Options {
     /// Raw bytes at which a compressed block is closed. From 4 KiB to 1 MiB less 4 KiB, so that content that does not
     /// compress still fits into a frame; default 256 KiB: one flipped bit costs at most that much.
     pub block_bytes: usize,
+    /// Whether a log that is opened on a full disk has its oldest segments removed until a new one fits; otherwise that is an
+    /// error. The newest one is never removed. Default: no.
+    pub makes_room: bool,
     /// How much disk space is reserved ahead of the end of the active segment, in bytes; 0 for none. Default 4 MiB: fewer
     /// extents, and the last entries before a full disk still find room.
     pub preallocate_bytes: u64,
@@ -108,6 +111,7 @@ impl Default for Options {
             sync_thread: true,
             batch_bytes: 64 << 10,
             block_bytes: 256 << 10,
+            makes_room: false,
             preallocate_bytes: 4 << 20,
             index_stride_bytes: 256 << 10,
             mode: 0o640,
@@ -156,6 +160,7 @@ setters! {
     sync_thread: bool,
     batch_bytes: usize,
     block_bytes: usize,
+    makes_room: bool,
     preallocate_bytes: u64,
     index_stride_bytes: u64,
     mode: u32,

@@ -9,13 +9,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::active::write_all;
 use crate::control::{RetentionMark, RetentionRule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameKind;
 use crate::options::{KeepFree, Retention, SyncPolicy};
 use crate::scan::read_seal;
 use crate::segment::{SegmentHeader, SegmentName};
-use crate::state::LOCK_NAME;
+use crate::state::{LOCK_NAME, PID_BYTES, WriterState};
 use crate::storage::{Space, Storage, StorageFile};
 use crate::writer::Writer;
 
@@ -378,6 +379,33 @@ impl Writer {
             self.older_bytes = if count == 0 { 0 } else { bytes + other_bytes };
         }
     }
+}
+
+/// Removes the oldest segment of a log that is to be opened on a full disk; what stays is on record in `lock`, in `state`,
+/// before. Returns the first number kept; `None` if only the newest segment is left.
+pub(crate) fn make_room(
+    storage: &dyn Storage,
+    lock: &dyn StorageFile,
+    state: WriterState,
+    is_synced: bool,
+) -> Result<Option<u64>> {
+    let mut opened = OpenedSegments::new();
+    let holdings = Holdings::of(storage, &mut opened, &Retention::default(), None, 0)?;
+    let count = usize::from(holdings.files.len() > 1);
+    let plan = RetentionPlan::oldest(&holdings, count, RetentionRule::DiskFull);
+    let Some(plan) = plan.map(|plan| plan.looked_up(storage, &mut opened)) else { return Ok(None) };
+    let Some(first_seq_kept) = plan.first_seq_kept else { return Ok(None) };
+    let first_seq_kept = first_seq_kept.max(state.first_seq_kept);
+    let _maintenance = take_maintenance_lock(storage)?;
+    let record = WriterState { first_seq_kept, ..state }.encode();
+    let recorded = write_all(lock, record.as_bytes(), PID_BYTES as u64).1.map_or(Ok(()), Err);
+    let recorded = recorded.and_then(|()| if is_synced { lock.sync() } else { Ok(()) });
+    recorded.map_err(|error| Error::io("cannot write", error).at(storage.path().join(LOCK_NAME)))?;
+    for name in &plan.names {
+        let removed = storage.remove(name).and_then(|()| if is_synced { storage.sync_dir() } else { Ok(()) });
+        removed.map_err(|error| Error::io("cannot remove the oldest segment", error).at(storage.path().join(name)))?;
+    }
+    Ok(Some(first_seq_kept))
 }
 
 /// The lock of whoever removes or rewrites segments, as long as it is held: only one at a time. Who writes the log has its

@@ -116,6 +116,33 @@ fn stopped_anywhere_in_a_second_try_nothing_removed_is_told_as_lost() {
     stopped_anywhere(SyncPolicy::Never, first_try_fails);
 }
 
+/// Opening on a full disk makes room for the new segment; stopped after each call, nothing that it removed is told as lost.
+#[test]
+fn stopped_anywhere_while_opening_makes_room_nothing_removed_is_told_as_lost() {
+    for calls in 0.. {
+        let (sim, writer) = log(SyncPolicy::EachBatch);
+        drop(writer);
+        let before = segments(&sim);
+        sim.set_capacity(Some(sim.used()));
+        let refused = Writer::open_on(sim.shared(), options(SyncPolicy::EachBatch)).unwrap_err();
+        assert_eq!((refused.kind(), segments(&sim)), (ErrorKind::NoSpace, before));
+        sim.stop_after(sim.calls() + calls);
+        let opened = Writer::open_on(sim.shared(), options(SyncPolicy::EachBatch).makes_room(true));
+        for (number, image) in [sim.kill(), sim.power_cut(calls), sim.power_cut(calls + 1)].into_iter().enumerate() {
+            image.set_capacity(None);
+            let what = format!("stopped after {calls} calls, image {number}");
+            removed_is_told(&verify(&image), &what);
+            Writer::open_on(image.shared(), options(SyncPolicy::EachBatch)).unwrap().close().unwrap();
+            let first = removed_is_told(&verify(&image), &what);
+            assert!(opened.is_err() || (first > 1 && segments(&image) > 1), "{what}");
+        }
+        if opened.is_ok() {
+            assert!(calls > 4, "{calls}");
+            break;
+        }
+    }
+}
+
 #[test]
 fn the_mark_is_written_once_there_is_room_and_tells_the_rule() {
     let (sim, mut writer) = log(SyncPolicy::EachBatch);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
@@ -248,14 +248,7 @@ fn a_full_disk_is_waited_for_and_nothing_is_lost() {
         (0..5000).flat_map(|number| format!("line {number} {}\n", "y".repeat(80)).into_bytes()).collect();
     let expected = input.clone();
     let feeder = std::thread::spawn(move || stdin.write_all(&input).unwrap());
-    let mut stderr = child.stderr.take().unwrap();
-    let mut said = Vec::new();
-    let mut buffer = [0u8; 4096];
-    while !String::from_utf8_lossy(&said).contains("waiting for space") {
-        let count = stderr.read(&mut buffer).unwrap();
-        assert!(count > 0, "{}", String::from_utf8_lossy(&said));
-        said.extend_from_slice(&buffer[..count]);
-    }
+    wait_for_text(&mut child.stderr.take().unwrap(), "waiting for space");
     fs::remove_file(&ballast).unwrap();
     feeder.join().unwrap();
     assert!(wait(&mut child, LONG).unwrap().success());
@@ -314,6 +307,78 @@ fn a_disk_that_stays_full_with_drop_neither_stops_the_program_in_front_nor_the_e
     let dropped = 40_000 - kept;
     let grouped = format!("{},{:03} lines were dropped", dropped / 1000, dropped % 1000);
     assert!(kept > 1000 && ended.stderr.contains(&grouped), "{kept} kept: {}", ended.stderr);
+}
+
+/// A full file system with a log of some segments on it; and the file that takes the rest of its space.
+fn full_disk_with_a_log(disk: &SmallDisk) -> (PathBuf, PathBuf) {
+    let (ballast, log) = (disk.0.path().join("ballast"), disk.0.path().join("log"));
+    let lines: Vec<u8> =
+        (0..4000).flat_map(|number| format!("old line {number} {}\n", "y".repeat(80)).into_bytes()).collect();
+    let args = ["write", "--roll-bytes", "64KiB", "--keep-segments", "99"];
+    logtool().args(args).arg(&log).stdin(lines).run().expect_code(0);
+    let mut rest = fs::File::create(&ballast).unwrap();
+    while rest.write_all(&[1; 512]).is_ok() {}
+    (ballast, log)
+}
+
+/// Reads from `stderr` until it says `text`.
+fn wait_for_text(stderr: &mut impl Read, text: &str) {
+    let (mut said, mut buffer) = (Vec::new(), [0u8; 4096]);
+    while !String::from_utf8_lossy(&said).contains(text) {
+        let count = stderr.read(&mut buffer).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&said));
+        said.extend_from_slice(&buffer[..count]);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_is_waited_for() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let (ballast, log) = full_disk_with_a_log(&disk);
+    let mut child = logtool().args(["write", "--keep-segments", "99"]).arg(&log).spawn();
+    let (mut stdin, mut stderr) = (child.stdin.take().unwrap(), child.stderr.take().unwrap());
+    stdin.write_all(b"new line\n").unwrap();
+    wait_for_text(&mut stderr, "waiting for space, nothing is lost");
+    fs::remove_file(&ballast).unwrap();
+    drop(stdin);
+    assert!(wait(&mut child, LONG).unwrap().success());
+    let lines = entries(&log);
+    assert_eq!((lines.len(), lines.last().unwrap().0.as_slice()), (4001, &b"new line"[..]));
+    logtool().arg("verify").arg(&log).run().expect_code(0);
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_with_drop_stops_nobody_and_the_log_tells_how_many() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let (ballast, log) = full_disk_with_a_log(&disk);
+    let mut child = logtool().args(["write", "--keep-segments", "99", "--on-full", "drop"]).arg(&log).spawn();
+    let (mut stdin, mut stderr) = (child.stdin.take().unwrap(), child.stderr.take().unwrap());
+    // More than a pipe holds: it goes on only if it is read.
+    stdin.write_all("early line\n".repeat(200_000).as_bytes()).unwrap();
+    stdin.write_all(b"the last").unwrap();
+    wait_for_text(&mut stderr, "dropping lines");
+    fs::remove_file(&ballast).unwrap();
+    stdin.write_all(b" line\n").unwrap();
+    drop(stdin);
+    assert_eq!(wait(&mut child, LONG).unwrap().code(), Some(1));
+    let new = entries(&log).split_off(4000);
+    assert_eq!(new.last().unwrap().0, b"the last line");
+    let report = logtool().args(["verify", "--json"]).arg(&log).run().expect_code(0).text();
+    let dropped = 200_001 - new.len();
+    assert!(report.contains(&format!("\"count\":{dropped}")), "{dropped}: {report}");
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_loses_the_oldest_with_remove_oldest() {
+    let Some(disk) = SmallDisk::new(1 << 20) else { return };
+    let (_, log) = full_disk_with_a_log(&disk);
+    let first = segments(&log).remove(0);
+    logtool().args(["write", "--on-full", "remove-oldest"]).arg(&log).stdin("new line\n").run().expect_code(0);
+    assert!(!first.exists());
+    let lines = entries(&log);
+    assert!((1000..4001).contains(&lines.len()) && lines.last().unwrap().0 == b"new line", "{}", lines.len());
+    let told = logtool().arg("verify").arg(&log).run().expect_code(0).text();
+    assert!(told.contains("removed by retention"), "{told}");
 }
 
 /// A limit of the file's size is no full disk: the next segment has room, and removing old ones would help nothing.

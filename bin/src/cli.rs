@@ -96,7 +96,9 @@ pub(crate) struct WriteArgs {
     #[arg(long, value_name = "WHEN", default_value = "1s")]
     pub(crate) sync: SyncPolicy,
 
-    /// When the disk is full
+    /// When the disk is full, also at the start
+    ///
+    /// It is said on standard error once a minute. The newest segment is never removed.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnFull::Block)]
     pub(crate) on_full: OnFull,
 

@@ -21,6 +21,7 @@ mod progress;
 mod report_json;
 mod report_text;
 mod select;
+mod signals;
 mod size;
 mod source;
 mod stop;

@@ -8,23 +8,20 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use logtool::control::DropReason;
+use logtool::control::{DropMarker, DropReason};
 use logtool::format::{FLAG_MORE, FLAG_UNFINISHED};
 use logtool::options::{self, KeepFree, Options, Retention};
 use logtool::{ErrorKind, Writer, clock};
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::cli::WriteArgs;
 use crate::escape::escape;
 use crate::lines::Lines;
+use crate::signals::{Signals, timeout};
 use crate::size::{FreeSpace, thousands};
 use crate::terminal::{Output, Status, Ui};
 use crate::values::{Compression, OnFull, SyncPolicy};
@@ -57,7 +54,9 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// Runs the command.
 pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
     let signals = Signals::new().context("cannot watch for signals")?;
-    let writer = Writer::open(&args.dir, writer_options(args))?;
+    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().context("standard input")?);
+    let mut lines = Lines::default();
+    let writer = open(args, ui, &signals, &mut input, &mut lines)?;
     if writer_options(args).retention.is_none() {
         ui.note(&args.dir, "no --keep-... option is given: the log grows until the disk is full");
     }
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
         ui,
         signals,
         writer,
-        lines: Lines::default(),
+        lines,
         tee: tee.map(|output| Tee { output, escapes: ui.escapes_stdout(), waiting: Vec::new() }),
         waiting_since: now,
         next_tick: now + TICK,
@@ -76,7 +75,45 @@ pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
         trouble: None,
         gives_up: false,
     };
-    pump.run()
+    pump.run(input)
+}
+
+/// Opens the log. On a full disk `--on-full` holds from here on: it is waited for, or lines are dropped meanwhile; of the
+/// line under way `lines` keeps what has come.
+fn open(args: &WriteArgs, ui: &Ui, signals: &Signals, input: &mut File, lines: &mut Lines) -> anyhow::Result<Writer> {
+    let (mut trouble, mut dropped, time_ns) = (None, 0, clock::now_ns());
+    let mut buffer = vec![0u8; READ_BYTES];
+    loop {
+        let error = match Writer::open(&args.dir, writer_options(args)) {
+            Ok(mut writer) => {
+                if dropped > 0 {
+                    let reason = DropReason::DiskFull;
+                    let marker = DropMarker { count: dropped, time_ns, tseq: 0, tid: 0, reason, level: 0 };
+                    writer.drop_entries(&marker)?;
+                }
+                return Ok(writer);
+            }
+            Err(error) if error.kind() == ErrorKind::NoSpace => error,
+            Err(error) => return Err(error.into()),
+        };
+        let lost = format!("{error}; {} lines were dropped, of which the log does not tell", thousands(dropped));
+        anyhow::ensure!(!signals.is_ending(), lost);
+        let outcome = match args.on_full {
+            OnFull::Drop => "dropping lines",
+            OnFull::RemoveOldest => "there is no older segment to remove; waiting, nothing is lost",
+            OnFull::Block => "waiting for space, nothing is lost",
+        };
+        tell(&mut trouble, &error, outcome, args, ui);
+        if args.on_full != OnFull::Drop || !is_readable(input, RETRY_WAIT) {
+            signals.wait(if args.on_full == OnFull::Drop { Duration::ZERO } else { RETRY_WAIT });
+        } else if let Some(count) = read(input, &mut buffer)? {
+            anyhow::ensure!(count > 0, lost);
+            lines.feed(&buffer[..count], |_, _| {
+                dropped += 1;
+                anyhow::Ok(())
+            })?;
+        }
+    }
 }
 
 fn writer_options(args: &WriteArgs) -> Options {
@@ -104,60 +141,10 @@ fn writer_options(args: &WriteArgs) -> Options {
         .roll_bytes(args.roll_bytes.0)
         .roll_every(Some(args.roll_every.0))
         .retention(retention)
+        .makes_room(args.on_full == OnFull::RemoveOldest)
         .compression(compression)
         .sync(sync)
         .mode(args.mode.0)
-}
-
-/// The signals that the command listens to, and a pipe that wakes `poll` when one comes.
-struct Signals {
-    ends: Arc<AtomicBool>,
-    rolls: Arc<AtomicBool>,
-    wake: UnixStream,
-}
-
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        let (wake, sender) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        let (ends, rolls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for (signal, flag) in [(SIGTERM, &ends), (SIGINT, &ends), (SIGHUP, &rolls)] {
-            // The flag first: whoever is woken must find it set.
-            signal_hook::flag::register(signal, Arc::clone(flag))?;
-            signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
-        }
-        // A reached file size limit is an error of the write, not the end of the process.
-        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-        Ok(Signals { ends, rolls, wake })
-    }
-
-    fn is_ending(&self) -> bool {
-        // ORDERING: Relaxed; the flag stands for itself.
-        self.ends.load(Ordering::Relaxed)
-    }
-
-    fn takes_roll(&self) -> bool {
-        // ORDERING: Relaxed; the flag stands for itself.
-        self.rolls.swap(false, Ordering::Relaxed)
-    }
-
-    /// Empties the pipe, so that it wakes for the next signal only.
-    fn drain(&self) {
-        let mut bytes = [0u8; 64];
-        while matches!((&self.wake).read(&mut bytes), Ok(count) if count > 0) {}
-    }
-
-    /// Waits for a signal, at most `time`.
-    fn wait(&self, time: Duration) {
-        let mut fds = [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut fds, timeout(time));
-        self.drain();
-    }
-}
-
-fn timeout(time: Duration) -> PollTimeout {
-    // Rounded up, so that the time has passed when the wait ends.
-    PollTimeout::try_from(time.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
 }
 
 /// The echo of what is in the log.
@@ -194,9 +181,7 @@ struct Pump<'a> {
 }
 
 impl Pump<'_> {
-    fn run(mut self) -> anyhow::Result<Status> {
-        let stdin = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
-        let mut input = File::from(stdin);
+    fn run(mut self, mut input: File) -> anyhow::Result<Status> {
         let drain_bytes = drain_bytes(&input);
         let _ = fcntl(&input, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
         let mut buffer = vec![0u8; READ_BYTES];
@@ -228,10 +213,7 @@ impl Pump<'_> {
             until = until.min(self.waiting_since + UNFINISHED_WAIT);
         }
         let (readable, woken) = {
-            let mut fds = [
-                PollFd::new(input.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.signals.wake.as_fd(), PollFlags::POLLIN),
-            ];
+            let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN), self.signals.poll_fd()];
             match poll(&mut fds, timeout(until.saturating_duration_since(now))) {
                 Ok(_) => {}
                 Err(nix::errno::Errno::EINTR) => return Ok(None),
@@ -360,12 +342,7 @@ impl Pump<'_> {
     }
 
     fn tell_trouble(&mut self, error: &logtool::Error, outcome: &str) {
-        let now = Instant::now();
-        let trouble = self.trouble.get_or_insert(Trouble { since: now, told: now - TELL_EVERY });
-        if now.duration_since(trouble.told) >= TELL_EVERY {
-            trouble.told = now;
-            self.ui.note(error.path().unwrap_or(&self.args.dir), &format!("{}; {outcome}", error.message()));
-        }
+        tell(&mut self.trouble, error, outcome, self.args, self.ui);
     }
 
     /// What is due: the unfinished line, a roll that was asked for, the writer's own work.
@@ -404,8 +381,7 @@ impl Pump<'_> {
     fn drain(&mut self, input: &mut File, buffer: &mut [u8], most: usize) -> anyhow::Result<()> {
         let mut left = most;
         while left > 0 {
-            let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-            if !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0) {
+            if !is_readable(input, Duration::ZERO) {
                 break;
             }
             let wanted = left.min(buffer.len());
@@ -433,6 +409,22 @@ impl Pump<'_> {
         }
         Ok(())
     }
+}
+
+/// Says that the log can't take more, and what becomes of it: once a minute.
+fn tell(trouble: &mut Option<Trouble>, error: &logtool::Error, outcome: &str, args: &WriteArgs, ui: &Ui) {
+    let now = Instant::now();
+    let trouble = trouble.get_or_insert(Trouble { since: now, told: now - TELL_EVERY });
+    if now.duration_since(trouble.told) >= TELL_EVERY {
+        trouble.told = now;
+        ui.note(error.path().unwrap_or(&args.dir), &format!("{}; {outcome}", error.message()));
+    }
+}
+
+/// Whether there is something to read, or the end, within `time`.
+fn is_readable(input: &File, time: Duration) -> bool {
+    let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    matches!(poll(&mut fds, timeout(time)), Ok(ready) if ready > 0)
 }
 
 /// Reads once; `None` where there is nothing now.
