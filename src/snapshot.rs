@@ -91,7 +91,8 @@ pub struct Snapshot {
     pub writer_pid: Option<u32>,
     /// The log's id.
     pub log_id: u64,
-    /// First number that retention has kept, as far as headers, record and, where these don't explain the first segment, marks tell; 1 if nothing was removed.
+    /// First number that retention has kept, as far as headers, record and, where these don't explain the first segment,
+    /// marks tell; 1 if nothing was removed.
     pub first_seq_kept: u64,
     /// What was found while the snapshot was taken.
     pub findings: Vec<Finding>,

@@ -120,8 +120,8 @@ pub(crate) struct WriteArgs {
 
 /// Print the entries of logs
 ///
-/// Several logs are merged by time and each line names its log, but for the raw form. Where a log is damaged, everything readable is printed,
-/// the findings go to standard error, and the exit status is 1.
+/// Several logs are merged by time and each line names its log, but for the raw form. Where a log is damaged, everything
+/// readable is printed, the findings go to standard error, and the exit status is 1.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::CAT)]
 pub(crate) struct CatArgs {

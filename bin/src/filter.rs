@@ -46,7 +46,8 @@ pub(crate) struct FilterArgs {
 
     /// Entries whose text matches the regular expression
     ///
-    /// The text is the line, or the message of a structured entry, without time, level and origin. The syntax is that of ripgrep (https://docs.rs/regex); any bytes can be matched.
+    /// The text is the line, or the message of a structured entry, without time, level and origin. The syntax is that of
+    /// ripgrep (https://docs.rs/regex); any bytes can be matched.
     #[arg(short = 'g', long = "grep", value_name = "REGEX", value_parser = valid_regex)]
     pub(crate) grep: Option<String>,
 
