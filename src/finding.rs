@@ -144,7 +144,7 @@ impl fmt::Display for Fault {
             Fault::StrayBytes => "bytes behind the seal",
             Fault::MissingSegment => "segment missing",
             Fault::MissingNewest => "newest segment missing",
-            Fault::NoEvidence => "not closed, and nothing tells whether this is the end",
+            Fault::NoEvidence => "nothing tells whether this is the end",
             Fault::Gap => "numbers missing between sound frames",
             Fault::Order => "frame repeated or out of order",
             Fault::Foreign => "segment of another log",

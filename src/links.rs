@@ -1,6 +1,6 @@
 //! What there is to say between the segments of a log: missing ones, unreadable ones, void numbers, and a missing end.
 
-use crate::control::LossClass;
+use crate::control::{LossClass, RunEnd};
 use crate::finding::{Fault, Finding, Loss, Note, NoteKind, Place, SeqRange};
 use crate::format::{HEADER_BYTES, HEADER_COPY_BYTES};
 use crate::snapshot::{SegmentInfo, Snapshot, UnreadableSegment};
@@ -64,6 +64,13 @@ impl Snapshot {
             || before.rebuilt.is_some()
             || info.rebuilt.is_some();
         let gap = self.between(Some(before), info, last_seq, items);
+        // The run that follows had no record of the one before: numbers may be missing that nothing tells of.
+        let is_blind = info.run_start.is_some_and(|start| start.last_end == RunEnd::Damaged && start.void_first != 0);
+        if linked && is_blind && !gap {
+            items.retain(|item| !matches!(item, Item::Note(Note { kind: NoteKind::Void { .. }, .. })));
+            let finding = Finding::new(Fault::NoEvidence, Loss::UnknownAfter(last_seq), LossClass::Unknown);
+            items.push(Item::Finding(finding.at(&info.name, 0, 0)));
+        }
         if !excused && !gap {
             // The numbers that follow may have been left void because nothing tells how many are missing.
             let void = info.run_start.is_some_and(|start| start.void_first != 0);
@@ -171,7 +178,10 @@ impl Snapshot {
     /// Whether the writer's record names an active segment that is not here although nothing was numbered in it.
     fn newest_is_missing(&self, last: Option<&SegmentInfo>) -> bool {
         let Some(state) = &self.state else { return false };
-        let newest = last.is_some_and(|segment| segment.header.run_id == state.run_id);
+        // A later run's segment may be there before that run's first record, which is then that of a run before.
+        let newest = last.is_some_and(|segment| {
+            segment.header.run_id == state.run_id || segment.header.first_seq > state.newest_seq
+        });
         let there = self.segments.iter().chain(last).any(|segment| segment.header.segment_id == state.segment_id);
         // Id 0: the record of a run that had not made its first segment yet.
         state.segment_id != 0 && !there && !newest && self.unreadable.is_empty()

@@ -17,6 +17,7 @@ use crate::reader::LogReader;
 use crate::roll::random_id;
 use crate::segment::{Predecessor, SegmentHeader};
 use crate::snapshot::{SegmentInfo, Snapshot};
+use crate::state::{LOCK_NAME, WriterState, encode_pid};
 use crate::storage::{Storage, StorageFile};
 use crate::walk::Item;
 
@@ -47,6 +48,7 @@ pub fn plain_copy(snapshot: Snapshot, to: &Arc<dyn Storage>, met: &mut dyn FnMut
         next_seq: 0,
         first_seq_kept: 1,
         next_id: random_id()?,
+        is_end_known: true,
     };
     let mut reader = LogReader::new(snapshot);
     loop {
@@ -71,7 +73,7 @@ pub fn plain_copy(snapshot: Snapshot, to: &Arc<dyn Storage>, met: &mut dyn FnMut
         copy.item(at, &item)?;
         met(Met::Item(&item));
     }
-    copy.end_segment(SealReason::Repaired)?;
+    copy.end()?;
     to.sync_dir().map_err(|error| Error::io("cannot sync", error).at(to.path()))
 }
 
@@ -84,6 +86,8 @@ struct Copy<'a> {
     first_seq_kept: u64,
     /// Id of the next segment of the copy.
     next_id: u64,
+    /// Whether nothing may be missing behind what was read last.
+    is_end_known: bool,
 }
 
 /// The segment of the copy that is being written.
@@ -118,12 +122,14 @@ impl Copy<'_> {
         finish_frame(&mut output.batch, start, output.seed, offset, FrameKind::Entry, entry.flags, seq);
         output.count(seq, entry.head.time_ns, entry.body.len());
         self.next_seq = seq.saturating_add(1);
+        self.is_end_known = true;
         self.write_full_batch()
     }
 
     fn item(&mut self, at: usize, item: &Item<'static>) -> Result<()> {
         match item {
             Item::Finding(finding) => {
+                self.is_end_known = !matches!(finding.loss, Loss::UnknownAfter(_));
                 let Loss::Seqs(seqs) = finding.loss else { return Ok(()) };
                 self.declare(at, seqs, finding.class)
             }
@@ -244,6 +250,30 @@ impl Copy<'_> {
         let failed = |error| Error::io("cannot sync", error).at(self.to.path().join(&output.name));
         output.file.sync().map_err(failed)?;
         Ok(Some(Predecessor { segment_id: output.id, last_seq: seal.last_seq, accepted_end }))
+    }
+
+    /// Seals the last segment, and records that it is the last, if the log told that.
+    fn end(&mut self) -> Result<()> {
+        let Some(last) = self.output.as_ref().map(|output| self.segments[output.at].header.clone()) else {
+            return Ok(());
+        };
+        let Some(sealed) = self.end_segment(SealReason::Repaired)?.filter(|_| self.is_end_known) else { return Ok(()) };
+        let state = WriterState {
+            log_id: last.log_id,
+            run_id: last.run_id,
+            boot_id: self.to.boot_id(),
+            newest_seq: sealed.last_seq,
+            segment_id: sealed.segment_id,
+            upto: sealed.accepted_end,
+            first_seq_kept: self.first_seq_kept,
+            is_closed: true,
+        };
+        let path = self.to.path().join(LOCK_NAME);
+        let failed = |error| Error::io("cannot write", error).at(&path);
+        let lock = self.to.create(LOCK_NAME).map_err(failed)?;
+        let record = encode_pid(std::process::id()) + &state.encode();
+        let written = write_all(&*lock, record.as_bytes(), 0).1.map_or(Ok(()), Err);
+        written.and_then(|()| lock.sync()).map_err(failed)
     }
 
     fn write_full_batch(&mut self) -> Result<()> {

@@ -175,7 +175,9 @@ impl<'a> Planner<'a> {
                 self.record(finding);
                 Ok(())
             }
-            Fault::MissingSegment | Fault::MissingNewest => self.placeholder(at, last_seq, finding, None),
+            Fault::MissingSegment | Fault::MissingNewest | Fault::NoEvidence => {
+                self.placeholder(at, last_seq, finding, None)
+            }
             Fault::Order => {
                 self.leave(finding, "two branches of the log repeat numbers: move the wrong one away by hand");
                 Ok(())
@@ -260,10 +262,11 @@ impl<'a> Planner<'a> {
         let link = Predecessor { segment_id: header.segment_id, last_seq, accepted_end };
         self.before = Some(Before { index_last: index, link, is_placeholder: true });
         let step = Step::Placeholder { segment, header: Box::new(header), seqs, class, replaces };
-        self.push(Some(finding.clone()), step);
+        // The record first: a repair that stops between the two finds in it what is missing.
         if next.is_none() {
-            self.record(finding);
+            self.record(finding.clone());
         }
+        self.push(Some(finding), step);
         Ok(())
     }
 

@@ -311,7 +311,10 @@ impl Snapshot {
         let power_cut = info.header.boot_id != self.storage.boot_id();
         // A run that was killed before its first record leaves that of the run before.
         let closed = self.state.is_some_and(|state| state.is_closed && state.run_id == info.header.run_id);
-        Ending::Newest { upto: self.recorded_upto(Some(info)), closed, power_cut }
+        let vouched = self
+            .state
+            .is_some_and(|state| state.run_id == info.header.run_id || state.newest_seq < info.header.first_seq);
+        Ending::Newest { upto: self.recorded_upto(Some(info)), closed, power_cut, vouched }
     }
 
     /// The last number accepted, where the record tells it for certain of a log that ends with `last`. A record that

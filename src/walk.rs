@@ -53,6 +53,8 @@ pub enum Ending {
         closed: bool,
         /// Whether the machine was started anew since: what was not synced may be lost.
         power_cut: bool,
+        /// Whether a record is there and of no later run, so that the segment's own seal tells the end.
+        vouched: bool,
     },
     /// A file by itself: nothing is known of what follows.
     Alone,

@@ -324,7 +324,10 @@ impl Writer {
         self.seal_active(SealReason::Closed)?;
         self.is_closed = true;
         self.write_state();
-        self.lock = None;
+        if let Some(lock) = self.lock.take().filter(|_| self.options.sync != SyncPolicy::Never) {
+            // So that it says after a power cut, too, that this is the end. Without it the log's end is unknown, not lost.
+            self.stats.state_failures += u64::from(lock.sync().is_err());
+        }
         Ok(self.stats())
     }
 

@@ -475,3 +475,28 @@ fn a_segment_that_was_seen_before_its_first_frame_is_not_kept_waiting() {
     given.upto(&mut follower, 2);
     assert!(appended.elapsed() < Duration::from_millis(2500), "{:?}", appended.elapsed());
 }
+
+/// A run killed between its first segment and its first record leaves the record of the run before.
+#[test]
+fn a_record_of_an_earlier_run_does_not_make_a_later_segment_missing() {
+    let (from, to) = (temp_dir(), temp_dir());
+    let mut names = Vec::new();
+    for number in 0..3u8 {
+        let mut writer = Writer::open(from.path(), options()).unwrap();
+        names.push(writer.active_name().to_owned());
+        if number == 0 {
+            writer.line(b"the only line", 0, 1).unwrap();
+            writer.flush().unwrap();
+            std::fs::copy(from.path().join("writer.lock"), to.path().join("writer.lock")).unwrap();
+        }
+        std::fs::copy(from.path().join(&names[usize::from(number)]), to.path().join(&names[usize::from(number)]))
+            .unwrap();
+    }
+    let mut follower = Follower::open(to.path(), Start::First).unwrap();
+    let mut given = Given::default();
+    // Until it has looked whether the writer is gone.
+    while let Some(item) = follower.next(Some(Instant::now() + Duration::from_millis(1500))).unwrap() {
+        given.take(item);
+    }
+    assert_eq!((given.seqs(), given.findings), (vec![1], Vec::<String>::new()));
+}

@@ -226,7 +226,8 @@ fn a_million_empty_entries_take_linear_time_and_little_memory() {
         hostile.frame(FrameKind::Block, 1 + block * count as u64, &payload);
     });
     hostile.seal(&seal(blocks * count as u64)).save(dir.path());
-    let lines = in_64_mib("cat", dir.path()).expect_code(0);
+    // The file by itself: of the end of its log nothing is known.
+    let lines = in_64_mib("cat", &dir.path().join(NAME)).expect_code(0);
     assert_eq!(lines.stdout, b"\n".repeat(count * blocks as usize));
 }
 

@@ -203,3 +203,85 @@ fn a_gap_between_sound_frames_is_told_at_its_place_and_repair_comes_to_an_end() 
     repair();
     assert_eq!(files(), before, "a second repair changes nothing");
 }
+
+fn verify(dir: &Path, code: i32) -> String {
+    crate::harness::logtool().arg("verify").arg(dir).run().expect_code(code).text()
+}
+
+fn write(dir: &Path, lines: &str) {
+    let run = crate::harness::logtool().args(["write", "--keep-segments", "99"]).arg(dir);
+    run.stdin(lines).run().expect_code(0);
+}
+
+fn cat(dir: &Path) -> Vec<String> {
+    let shown = crate::harness::logtool().arg("cat").arg(dir).run();
+    shown.text().lines().map(str::to_owned).collect()
+}
+
+fn repair(dir: &Path) {
+    crate::harness::logtool().arg("repair").arg(dir).run().expect_code(0);
+}
+
+/// A new run does not make known what nothing tells: whether numbers were given out behind the end that is there.
+#[test]
+fn an_unknown_end_stays_unknown_behind_later_runs_until_repair_declares_it() {
+    for is_cut in [true, false] {
+        let dir = temp_dir();
+        write(dir.path(), "one\ntwo\n");
+        let segment = segments(dir.path()).remove(0);
+        if is_cut {
+            let file = std::fs::OpenOptions::new().write(true).open(&segment).unwrap();
+            file.set_len(std::fs::metadata(&segment).unwrap().len() - 8).unwrap();
+        }
+        std::fs::remove_file(dir.path().join("writer.lock")).unwrap();
+        assert!(verify(dir.path(), 1).contains("UNKNOWN   what came after seq 2"), "{is_cut}");
+        for line in ["three\n", "four\n"] {
+            write(dir.path(), line);
+            let told = verify(dir.path(), 1);
+            assert!(
+                told.contains("UNKNOWN   what came after seq 2: nothing tells") && !told.contains("void"),
+                "{told}"
+            );
+        }
+        assert_eq!(cat(dir.path()), ["one", "two", "three", "four"]);
+        repair(dir.path());
+        assert!(verify(dir.path(), 0).contains("declared lost, unknown class"));
+        crate::harness::logtool().args(["verify", "--strict"]).arg(dir.path()).run().expect_code(1);
+        write(dir.path(), "five\n");
+        verify(dir.path(), 0);
+        assert_eq!(cat(dir.path()), ["one", "two", "three", "four", "five"]);
+    }
+}
+
+/// A segment of another log among ours, as its newest: the log goes on as itself.
+#[test]
+fn a_writer_goes_on_with_its_own_log_beside_a_segment_of_another() {
+    for with_record in [true, false] {
+        let (dir, other) = (temp_dir(), temp_dir());
+        log_of(dir.path(), 3);
+        let foreign = log_of(other.path(), 5).remove(4);
+        std::fs::copy(&foreign, dir.path().join(foreign.file_name().unwrap())).unwrap();
+        if !with_record {
+            std::fs::remove_file(dir.path().join("writer.lock")).unwrap();
+        }
+        let before = cat(dir.path());
+        assert_eq!(before.len(), 3);
+        write(dir.path(), "new\n");
+        assert_eq!(cat(dir.path()), [&before[..], &["new".to_owned()]].concat(), "record: {with_record}");
+        assert!(verify(dir.path(), 1).contains("another log"));
+    }
+}
+
+/// A copy of the newest segment that is cut short, under a later or an equal name: the whole one counts.
+#[test]
+fn a_writer_goes_on_behind_the_whole_of_two_copies_of_a_segment() {
+    for name in ["00000004-20990101T000000Z.flog", "00000003-20990101T000000Z.flog"] {
+        let dir = temp_dir();
+        let newest = log_of(dir.path(), 3).remove(2);
+        let bytes = std::fs::read(&newest).unwrap();
+        std::fs::write(dir.path().join(name), &bytes[..1100]).unwrap();
+        std::fs::remove_file(dir.path().join("writer.lock")).unwrap();
+        write(dir.path(), "new\n");
+        assert_eq!(cat(dir.path()), ["line 1", "line 2", "line 3", "new"], "{name}");
+    }
+}

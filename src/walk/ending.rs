@@ -21,7 +21,7 @@ impl<R: ReadAt> SegmentWalk<R> {
                     self.tell_missing(None, None);
                 }
             }
-            Ending::Newest { upto, closed, power_cut } => self.end_newest(upto, closed, power_cut),
+            Ending::Newest { upto, closed, power_cut, vouched } => self.end_newest(upto, closed, power_cut, vouched),
             Ending::Alone => self.end_alone(),
         }
         self.check_seal();
@@ -84,7 +84,7 @@ impl<R: ReadAt> SegmentWalk<R> {
         }
     }
 
-    fn end_newest(&mut self, upto: Option<u64>, closed: bool, power_cut: bool) {
+    fn end_newest(&mut self, upto: Option<u64>, closed: bool, power_cut: bool, vouched: bool) {
         let missing = upto.and_then(|upto| SeqRange::new(self.expected.max(1), upto));
         let last_seq = self.expected.saturating_sub(1);
         let unknown = if upto.is_some() { Loss::Nothing } else { Loss::UnknownAfter(last_seq) };
@@ -95,16 +95,17 @@ impl<R: ReadAt> SegmentWalk<R> {
         let rolled = self.summary.seal.as_ref().map(|seal| seal.reason == SealReason::Rolled);
         let fault = match rolled {
             Some(true) => Some((Fault::MissingNewest, LossClass::MissingSegment)),
-            Some(false) => missing.map(|_| (Fault::MissingNewest, LossClass::MissingSegment)),
+            Some(false) if missing.is_some() => Some((Fault::MissingNewest, LossClass::MissingSegment)),
+            Some(false) if vouched => None,
             None if self.pending.is_some() => self.pending.map(|pending| match pending.fault {
                 Fault::TornTail => (Fault::TornTail, class),
                 fault => (fault, LossClass::Corruption),
             }),
             None if missing.is_some() => Some((Fault::ShortSegment, class)),
             None if closed => Some((Fault::Seal, class)),
-            None if upto.is_none() && power_cut => Some((Fault::NoEvidence, LossClass::PowerCut)),
-            None if upto.is_none() => Some((Fault::NoEvidence, LossClass::Unknown)),
-            None => None,
+            _ if upto.is_none() && power_cut => Some((Fault::NoEvidence, LossClass::PowerCut)),
+            _ if upto.is_none() => Some((Fault::NoEvidence, LossClass::Unknown)),
+            _ => None,
         };
         self.pending = None;
         match fault {
