@@ -82,8 +82,9 @@ pub struct Options {
     /// Raw bytes at which a compressed block is closed. From 4 KiB to 1 MiB less 4 KiB, so that content that does not
     /// compress still fits into a frame; default 256 KiB: one flipped bit costs at most that much.
     pub block_bytes: usize,
-    /// Whether a log that is opened on a full disk has its oldest segments removed until a new one fits; otherwise that is an
-    /// error. The newest one is never removed. Default: no.
+    /// Whether a log has its oldest segments removed on a full disk until a new one fits, when it is opened and when it grows
+    /// out of the active one; otherwise opening is an error, and the active one grows on. The newest is never removed.
+    /// Default: no.
     pub makes_room: bool,
     /// How much disk space is reserved ahead of the end of the active segment, in bytes; 0 for none. Default 4 MiB: fewer
     /// extents, and the last entries before a full disk still find room.

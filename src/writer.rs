@@ -356,9 +356,21 @@ impl Writer {
         let end = self.active.end + (self.batch.framed_bytes() + ahead) as u64;
         if end > self.options.roll_bytes && !self.roll_blocked && self.has_entries() {
             // The entry can still go into the old segment; the failure is counted.
-            self.roll_blocked = self.roll().is_err();
+            self.roll_blocked = self.roll_making_room().is_err();
         }
         Ok(())
+    }
+
+    /// Rolls. On a full disk, if the options say so, the oldest segments go until there is room for a new one: else the
+    /// active one, which is never removed, would take all that is freed.
+    fn roll_making_room(&mut self) -> Result<()> {
+        loop {
+            let rolled = self.roll();
+            let is_full = rolled.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace);
+            if !is_full || !self.options.makes_room || !self.remove_oldest()? {
+                return rolled;
+            }
+        }
     }
 
     /// Appends an entry, in parts if it is long. Returns the last part's number, and how many they are.

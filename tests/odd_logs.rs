@@ -41,6 +41,7 @@ fn the_rest_is_read_and_nothing_is_called_lost() {
             assert!(outcome.stderr.contains(&name), "{command}: {}", outcome.stderr);
             assert!(!outcome.stderr.contains("missing"), "{command}: {}", outcome.stderr);
             assert!(!outcome.text().contains("LOST"), "{command}: {}", outcome.text());
+            run_refused("stat", dir.path(), &segments[refused]).expect_code(2);
             if command != "verify" {
                 let expected: Vec<String> =
                     (0..3).filter(|&number| number != refused).map(|number| format!("line {}", number + 1)).collect();

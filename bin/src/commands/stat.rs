@@ -33,6 +33,7 @@ pub(crate) fn run(args: &StatArgs, ui: &Ui) -> anyhow::Result<Status> {
                 continue;
             }
         };
+        snapshot.unopened.iter().for_each(|segment| ui.failed(&segment.error.clone().into()));
         if args.json {
             let mut line = Vec::new();
             push_json(&mut line, log, &snapshot, &stat);

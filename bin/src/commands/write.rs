@@ -72,7 +72,7 @@ pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
         waiting_since: now,
         next_tick: now + TICK,
         sync_asked: None,
-        trouble: None,
+        trouble: Trouble::default(),
         gives_up: false,
     };
     pump.run(input)
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &WriteArgs, ui: &Ui) -> anyhow::Result<Status> {
 /// Opens the log. On a full disk `--on-full` holds from here on: it is waited for, or lines are dropped meanwhile; of the
 /// line under way `lines` keeps what has come.
 fn open(args: &WriteArgs, ui: &Ui, signals: &Signals, input: &mut File, lines: &mut Lines) -> anyhow::Result<Writer> {
-    let (mut trouble, mut dropped, time_ns) = (None, 0, clock::now_ns());
+    let (mut trouble, mut dropped, time_ns) = (Trouble::default(), 0, clock::now_ns());
     let mut buffer = vec![0u8; READ_BYTES];
     loop {
         let error = match Writer::open(&args.dir, writer_options(args)) {
@@ -156,10 +156,12 @@ struct Tee {
     waiting: Vec<u8>,
 }
 
-/// Why the log could not take more, and since when.
+/// The log could not take more: since when, and when that was told last.
+#[derive(Default)]
 struct Trouble {
-    since: Instant,
-    told: Instant,
+    since: Option<Instant>,
+    is_told: bool,
+    told: Option<Instant>,
 }
 
 /// Standard input on its way into the log.
@@ -175,7 +177,7 @@ struct Pump<'a> {
     next_tick: Instant,
     /// The sync that was due when it was last seen to: one that could not begin waits for the next tick.
     sync_asked: Option<Instant>,
-    trouble: Option<Trouble>,
+    trouble: Trouble,
     /// A signal has asked for the end and the log still can't be written: it is not waited for any more.
     gives_up: bool,
 }
@@ -196,7 +198,7 @@ impl Pump<'_> {
                     break;
                 }
             }
-            self.look_after()?;
+            self.look_after(&input)?;
         }
         if self.signals.is_ending() {
             self.drain(&mut input, &mut buffer, drain_bytes)?;
@@ -281,9 +283,10 @@ impl Pump<'_> {
                 return Ok(());
             }
         }
-        if let Some(trouble) = self.trouble.take() {
-            let text = format!("writing again, after {} s", trouble.since.elapsed().as_secs());
-            self.ui.note(&self.args.dir, &text);
+        if let Some(since) = self.trouble.since.take()
+            && std::mem::take(&mut self.trouble.is_told)
+        {
+            self.ui.note(&self.args.dir, &format!("writing again, after {} s", since.elapsed().as_secs()));
         }
         let Some(tee) = &mut self.tee else { return Ok(()) };
         let echoed = tee.output.write_all(&tee.waiting).and_then(|()| tee.output.flush());
@@ -346,9 +349,11 @@ impl Pump<'_> {
     }
 
     /// What is due: the unfinished line, a roll that was asked for, the writer's own work.
-    fn look_after(&mut self) -> anyhow::Result<()> {
+    fn look_after(&mut self, input: &File) -> anyhow::Result<()> {
         let now = Instant::now();
-        if self.lines.is_waiting() && now >= self.waiting_since + UNFINISHED_WAIT {
+        let is_over = self.lines.is_waiting() && now >= self.waiting_since + UNFINISHED_WAIT;
+        // After a wait for the disk the rest may be there to be read.
+        if is_over && !is_readable(input, Duration::ZERO) {
             self.give_unfinished()?;
         }
         if self.signals.takes_roll()
@@ -412,11 +417,11 @@ impl Pump<'_> {
 }
 
 /// Says that the log can't take more, and what becomes of it: once a minute.
-fn tell(trouble: &mut Option<Trouble>, error: &logtool::Error, outcome: &str, args: &WriteArgs, ui: &Ui) {
+fn tell(trouble: &mut Trouble, error: &logtool::Error, outcome: &str, args: &WriteArgs, ui: &Ui) {
     let now = Instant::now();
-    let trouble = trouble.get_or_insert(Trouble { since: now, told: now - TELL_EVERY });
-    if now.duration_since(trouble.told) >= TELL_EVERY {
-        trouble.told = now;
+    trouble.since.get_or_insert(now);
+    if trouble.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY) {
+        (trouble.told, trouble.is_told) = (Some(now), true);
         ui.note(error.path().unwrap_or(&args.dir), &format!("{}; {outcome}", error.message()));
     }
 }
