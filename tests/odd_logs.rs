@@ -286,3 +286,39 @@ fn a_writer_goes_on_behind_the_whole_of_two_copies_of_a_segment() {
         assert_eq!(cat(dir.path()), ["line 1", "line 2", "line 3", "new"], "{name}");
     }
 }
+
+/// The first sectors of the newest segment are gone, and with them both copies of its header: the record tells its id.
+#[test]
+fn the_newest_segment_is_read_without_its_header() {
+    for is_closed in [true, false] {
+        let dir = temp_dir();
+        let segments = log_of(dir.path(), 3);
+        if !is_closed {
+            let mut writer = Writer::open(dir.path(), Options::new()).unwrap();
+            writer.line(b"line 4", 0, 0).unwrap();
+            writer.flush().unwrap();
+            let copy = temp_dir();
+            for entry in
+                std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file())
+            {
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+            damage_newest_header(copy.path(), &copy.path().join(writer.active_name()), 4);
+        } else {
+            damage_newest_header(dir.path(), &segments[2], 3);
+        }
+    }
+}
+
+fn damage_newest_header(dir: &Path, newest: &Path, count: usize) {
+    let lines = |count: usize| (1..=count).map(|number| format!("line {number}")).collect::<Vec<_>>();
+    crate::harness::set_bytes(newest, 0, &[0; 1024]);
+    let told = verify(dir, 1);
+    assert!(!told.contains("LOST") && !told.contains("UNKNOWN"), "{told}");
+    assert_eq!(cat(dir), lines(count));
+    write(dir, &format!("line {}\n", count + 1));
+    assert_eq!(cat(dir), lines(count + 1));
+    repair(dir);
+    verify(dir, 0);
+    assert_eq!(cat(dir), lines(count + 1));
+}

@@ -58,34 +58,42 @@ impl Snapshot {
         counts.into_iter().max_by_key(|&(log_id, count)| (count, log_id == newest)).map_or(0, |(log_id, _)| log_id)
     }
 
-    /// A segment whose header is lost can still be read if the next one tells its id.
+    /// A segment whose header is lost can still be read if the next one tells its id, or, of the newest, the writer's record.
     fn rebuild_headers(&mut self) {
         let mut rebuilt = Vec::new();
         self.unreadable.retain(|bad| {
             let Some(Fault::Unreadable(fault)) = bad.fault else { return true };
-            let next = self.segments.iter().find(|segment| segment.header.index > bad.index);
-            let known = next.and_then(|next| next.header.predecessor.map(|known| (next, known)));
-            let unclaimed = known
-                .filter(|(_, known)| self.segments.iter().all(|segment| segment.header.segment_id != known.segment_id));
-            let Some((next, known)) = unclaimed else { return true };
+            let next = self.segments.iter().map(|segment| &segment.header).find(|header| header.index > bad.index);
+            let (told, run_id, boot_id) = match (next, &self.state) {
+                (Some(next), _) => (next.predecessor.map(|known| known.segment_id), 0, next.boot_id),
+                (None, Some(state)) => (Some(state.segment_id), state.run_id, state.boot_id),
+                (None, None) => return true,
+            };
+            let is_unclaimed = |id: &u64| self.segments.iter().all(|segment| segment.header.segment_id != *id);
+            let Some(segment_id) = told.filter(is_unclaimed) else { return true };
             let opened = self.storage.open(&bad.name).and_then(|file| {
-                let is_its_id = holds_frames_of(&*file, known.segment_id, bad.bytes)?;
-                Ok((is_its_id, read_first(&*file, known.segment_id, bad.bytes)?))
+                let is_its_id = holds_frames_of(&*file, segment_id, bad.bytes)?;
+                Ok((is_its_id, read_first(&*file, segment_id, bad.bytes)?))
             });
             // The id may be that of another segment, which is missing.
             let Ok((true, (first_seq, run_start))) = opened else { return true };
+            let before = self.segments.iter().map(|segment| &segment.header).rfind(|header| header.index < bad.index);
+            let opened_ns = next.or(before).map(|header| header.opened_ns);
             let header = SegmentHeader {
                 flags: 0,
-                run_id: run_start.map_or(0, |start| start.run_id),
-                segment_id: known.segment_id,
+                log_id: self.log_id,
+                run_id: run_start.map_or(run_id, |start| start.run_id),
+                segment_id,
+                boot_id,
                 index: bad.index,
                 index_last: bad.index,
                 generation: 0,
+                pid: 0,
                 first_seq,
+                opened_ns: opened_ns.unwrap_or(0),
                 synced_upto: 0,
                 first_seq_kept: 1,
                 predecessor: None,
-                ..next.header.clone()
             };
             rebuilt.push(SegmentInfo {
                 name: bad.name.clone(),
