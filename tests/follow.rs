@@ -1,12 +1,10 @@
 //! Following a log as it grows: every entry once and in order, whatever happens to its files.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logtool::follow::wait;
-use logtool::format::HEADER_BYTES;
 use logtool::{
     Cursor, Error, ErrorKind, Follower, Item, LogReader, NoteKind, Options, Retention, SeqRange, Start, Writer,
 };
@@ -16,14 +14,14 @@ use crate::writer_basic::options;
 
 /// All that a follower has given.
 #[derive(Debug, Default)]
-struct Given {
+pub(crate) struct Given {
     entries: Vec<(u64, Vec<u8>)>,
-    findings: Vec<String>,
+    pub(crate) findings: Vec<String>,
     notes: Vec<NoteKind>,
 }
 
 impl Given {
-    fn take(&mut self, item: Item<'_>) {
+    pub(crate) fn take(&mut self, item: Item<'_>) {
         match item {
             Item::Entry(entry) => self.entries.push((entry.seq, entry.body.to_vec())),
             Item::Finding(finding) => self.findings.push(format!("{finding:?}")),
@@ -40,7 +38,7 @@ impl Given {
 
     /// Waits until the entry with number `seq` has come.
     #[track_caller]
-    fn upto(&mut self, follower: &mut Follower, seq: u64) {
+    pub(crate) fn upto(&mut self, follower: &mut Follower, seq: u64) {
         let until = Instant::now() + Duration::from_secs(20);
         while self.entries.last().is_none_or(|(last, _)| *last < seq) {
             let item = follower.next(Some(until)).unwrap();
@@ -49,7 +47,7 @@ impl Given {
         }
     }
 
-    fn seqs(&self) -> Vec<u64> {
+    pub(crate) fn seqs(&self) -> Vec<u64> {
         self.entries.iter().map(|(seq, _)| *seq).collect()
     }
 
@@ -440,63 +438,4 @@ fn several_logs_are_followed_by_one_wait() {
     given.iter().for_each(|given| given.assert_complete(10));
     let read = LogReader::open(one.path()).unwrap().last_seq();
     assert_eq!(read, 0, "a reader that has read nothing accounts for nothing");
-}
-
-/// A header alone does not tell yet that its segment comes next, and no event tells when it does.
-#[test]
-fn a_segment_that_was_seen_before_its_first_frame_is_not_kept_waiting() {
-    let (from, to) = (temp_dir(), temp_dir());
-    let mut writer = Writer::open(from.path(), options()).unwrap();
-    let mut names = Vec::new();
-    for number in 0..2u8 {
-        names.push(writer.active_name().to_owned());
-        writer.line(&[number], 0, 1).unwrap();
-        writer.roll().unwrap();
-    }
-    let segments = names.iter().map(|name| std::fs::read(from.path().join(name)).unwrap()).collect::<Vec<_>>();
-    std::fs::write(to.path().join(&names[0]), &segments[0]).unwrap();
-    let mut follower = Follower::open(to.path(), Start::First).unwrap();
-    let mut given = Given::default();
-    given.upto(&mut follower, 1);
-    // So long that it looks but each few seconds.
-    let idle = |follower: &mut Follower, given: &mut Given, ms| {
-        let until = Instant::now() + Duration::from_millis(ms);
-        while let Some(item) = follower.next(Some(until)).unwrap() {
-            given.take(item);
-        }
-    };
-    idle(&mut follower, &mut given, 3500);
-    let next = to.path().join(&names[1]);
-    std::fs::write(&next, &segments[1][..HEADER_BYTES]).unwrap();
-    idle(&mut follower, &mut given, 100);
-    assert_eq!(given.seqs(), [1]);
-    std::fs::OpenOptions::new().append(true).open(&next).unwrap().write_all(&segments[1][HEADER_BYTES..]).unwrap();
-    let appended = Instant::now();
-    given.upto(&mut follower, 2);
-    assert!(appended.elapsed() < Duration::from_millis(2500), "{:?}", appended.elapsed());
-}
-
-/// A run killed between its first segment and its first record leaves the record of the run before.
-#[test]
-fn a_record_of_an_earlier_run_does_not_make_a_later_segment_missing() {
-    let (from, to) = (temp_dir(), temp_dir());
-    let mut names = Vec::new();
-    for number in 0..3u8 {
-        let mut writer = Writer::open(from.path(), options()).unwrap();
-        names.push(writer.active_name().to_owned());
-        if number == 0 {
-            writer.line(b"the only line", 0, 1).unwrap();
-            writer.flush().unwrap();
-            std::fs::copy(from.path().join("writer.lock"), to.path().join("writer.lock")).unwrap();
-        }
-        std::fs::copy(from.path().join(&names[usize::from(number)]), to.path().join(&names[usize::from(number)]))
-            .unwrap();
-    }
-    let mut follower = Follower::open(to.path(), Start::First).unwrap();
-    let mut given = Given::default();
-    // Until it has looked whether the writer is gone.
-    while let Some(item) = follower.next(Some(Instant::now() + Duration::from_millis(1500))).unwrap() {
-        given.take(item);
-    }
-    assert_eq!((given.seqs(), given.findings), (vec![1], Vec::<String>::new()));
 }

@@ -7,6 +7,7 @@ mod damage;
 mod damage_frames;
 mod decompress;
 mod follow;
+mod follow_ends;
 mod format_document;
 mod harness;
 mod hostile;
