@@ -15,7 +15,8 @@ use crate::verify::VerifyOptions;
 const COPY_BYTES: usize = 1 << 20;
 
 /// Copies the log in `from` into the empty directory `to` and repairs the copy: same log id, same numbers, every loss
-/// declared, every segment sealed. Segments of other logs are left out. `progress` is told of bytes copied.
+/// declared, every segment sealed. Segments of other logs are left out. A copy that fails leaves nothing in `to`. `progress` is
+/// told of bytes copied.
 ///
 /// # Errors
 /// As [`plan`]; `Invalid` where `to` is not empty; and what the system says.
@@ -31,6 +32,28 @@ pub fn clean_copy(
     if !held.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "not empty: name a new directory for the copy").at(to.path()));
     }
+    let copied = copy_and_repair(&snapshot, to, options, progress);
+    if copied.is_err() {
+        remove_all(to.as_ref());
+    }
+    copied
+}
+
+/// Removes what a copy that failed has left in a directory that was empty, so that it can be tried again. What can't be
+/// removed stays.
+pub(crate) fn remove_all(storage: &dyn Storage) {
+    let quarantined = storage.list_quarantine().into_iter().flatten().map(|entry| format!("quarantine/{}", entry.name));
+    let names = storage.list().into_iter().flatten().map(|entry| entry.name);
+    quarantined.chain(names).for_each(|name| drop(storage.remove(&name)));
+}
+
+fn copy_and_repair(
+    snapshot: &Snapshot,
+    to: &Arc<dyn Storage>,
+    options: &VerifyOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Repaired> {
+    let from = snapshot.storage();
     let segments = snapshot.segments.iter().map(|segment| segment.name.as_str());
     for name in segments.chain(snapshot.unreadable.iter().map(|bad| bad.name.as_str())) {
         copy(from.as_ref(), to.as_ref(), name, progress)?;

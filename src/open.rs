@@ -5,6 +5,7 @@
 mod past;
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,11 +41,15 @@ impl Writer {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let dir = dir.as_ref();
         options.validate()?;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(options.directory_mode)
-            .create(dir)
-            .map_err(|error| Error::io("cannot make the directory", error).at(dir))?;
+        DirBuilder::new().recursive(true).mode(options.directory_mode).create(dir).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                    let text = "a file stands there, or above: name a directory for the log";
+                    Error::new(ErrorKind::NotALog, text).at(dir)
+                }
+                _ => Error::io("cannot make the directory", error).at(dir),
+            }
+        })?;
         Writer::open_on(Arc::new(OsStorage::new(dir, options.mode)), options)
     }
 

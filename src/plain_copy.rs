@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::active::write_all;
+use crate::clean_copy::remove_all;
 use crate::control::{DeclaredLoss, IndexPoint, LossClass, SEAL_DEFINITIONS_MAX, Seal, SealReason};
 use crate::entry::{CallSite, Entry, encode_thread};
 use crate::error::{Error, Result};
@@ -36,11 +37,20 @@ pub enum Met<'a> {
     Failed(Error),
 }
 
-/// Copies the log in `snapshot` into the empty directory `to`. `met` is told what is found on the way.
+/// Copies the log in `snapshot` into the empty directory `to`. `met` is told what is found on the way. A copy that fails leaves
+/// nothing in `to`.
 ///
 /// # Errors
 /// Where the copy could not be written.
 pub fn plain_copy(snapshot: Snapshot, to: &Arc<dyn Storage>, met: &mut dyn FnMut(Met<'_>)) -> Result<()> {
+    let copied = copy(snapshot, to, met);
+    if copied.is_err() {
+        remove_all(to.as_ref());
+    }
+    copied
+}
+
+fn copy(snapshot: Snapshot, to: &Arc<dyn Storage>, met: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     let mut copy = Copy {
         to,
         segments: snapshot.segments.clone(),

@@ -306,3 +306,18 @@ fn a_killed_run_leaves_one_part_which_the_next_run_takes_away() {
     decompress().run().expect_code(0);
     assert_eq!(parts(), 0);
 }
+
+/// A full disk: what there was no room for can be tried again with the same name.
+#[test]
+fn a_copy_that_fails_leaves_its_directory_empty() {
+    let Some(disk) = crate::write::SmallDisk::new(64 << 10) else { return };
+    let dir = temp_dir();
+    let lines = "a line of the log\n".repeat(3000);
+    logtool().args(["write", "--keep-segments", "9"]).arg(dir.path()).stdin(lines).run().expect_code(0);
+    for args in [["repair", "--output"].as_slice(), &["decompress", "--frames", "-o"]] {
+        let to = disk.0.path().join("copy");
+        let failed = logtool().args(args).arg(&to).arg(dir.path()).run().expect_code(2);
+        assert!(failed.stderr.contains("No space left"), "{}", failed.stderr);
+        assert_eq!(std::fs::read_dir(&to).unwrap().count(), 0, "{args:?}");
+    }
+}

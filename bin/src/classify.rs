@@ -33,7 +33,7 @@ pub(crate) fn what_is(path: &Path) -> io::Result<String> {
 fn what_directory(path: &Path) -> io::Result<String> {
     Ok(match fs::read_dir(path)?.next() {
         None => "is an empty directory, no logtool log; `logtool write` makes a log in it",
-        Some(_) => "is a directory without a logtool log; a log has files named NNNNNNNN-TIME.flog",
+        Some(_) => "is a directory without a logtool log; a log has files named NNNNNNNN-TIME.flog, and -r looks below",
     }
     .to_string())
 }

@@ -160,6 +160,8 @@ pub(crate) fn verdict(report: &Report, strict: bool) -> String {
 /// A path as a shell takes it.
 pub(crate) fn shell_path(path: &Path) -> String {
     let text = escape_path(path);
+    // An option else.
+    let text = if text.starts_with('-') { format!("./{text}").into() } else { text };
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,=".contains(letter);
     if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
@@ -184,4 +186,16 @@ fn plural(count: u64, word: &str) -> String {
 
 fn line(out: &mut String, head: &str, text: &str) {
     let _ = writeln!(out, "  {head:<8}  {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_a_command_can_be_pasted() {
+        for (path, shown) in [("/var/log/shop", "/var/log/shop"), ("-dash", "./-dash"), ("it's", r"'it'\''s'")] {
+            assert_eq!(shell_path(Path::new(path)), shown);
+        }
+    }
 }
