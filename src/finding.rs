@@ -224,7 +224,7 @@ pub enum NoteKind {
         /// Its class.
         class: LossClass,
     },
-    /// Numbers that were never given out: they may have been seen before a power cut, and lost.
+    /// Numbers that a run has left out: they may have been seen before a power cut, and lost.
     Void {
         /// The numbers.
         seqs: SeqRange,

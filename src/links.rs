@@ -67,7 +67,6 @@ impl Snapshot {
         // The run that follows had no record of the one before: numbers may be missing that nothing tells of.
         let is_blind = info.run_start.is_some_and(|start| start.last_end == RunEnd::Damaged && start.void_first != 0);
         if linked && is_blind && !gap {
-            items.retain(|item| !matches!(item, Item::Note(Note { kind: NoteKind::Void { .. }, .. })));
             let finding = Finding::new(Fault::NoEvidence, Loss::UnknownAfter(last_seq), LossClass::Unknown);
             items.push(Item::Finding(finding.at(&info.name, 0, 0)));
         }

@@ -105,7 +105,7 @@ pub struct Notes {
     pub declared_count: u64,
     /// Numbers that retention has removed, and by which rule it removed last.
     pub retention: Vec<(SeqRange, Option<RetentionRule>)>,
-    /// Numbers that were never given out.
+    /// Numbers that a run has left out, as they may have been given out before.
     pub void: Vec<SeqRange>,
     /// Torn ends that the next segment accounts for.
     pub accounted_tails: u64,

@@ -106,7 +106,7 @@ fn push_notes(out: &mut String, notes: &Notes) {
     for (seqs, class) in &notes.declared {
         note(format!("{} declared lost, {}: {}", entries(seqs.count()), class.as_str(), seqs_text(*seqs)));
     }
-    notes.void.iter().for_each(|seqs| note(format!("{} never given out (void)", seqs_text(*seqs))));
+    notes.void.iter().for_each(|seqs| note(format!("{} void: left out by the run that follows", seqs_text(*seqs))));
     for (end, count) in &notes.runs {
         let text = match end {
             RunEnd::First | RunEnd::Closed => continue,

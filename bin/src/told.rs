@@ -41,7 +41,7 @@ pub(crate) fn note_text(note: &Note) -> String {
         NoteKind::DeclaredLoss { seqs, class } => {
             format!("{} declared lost ({}): {seqs}", entries(seqs), class.as_str())
         }
-        NoteKind::Void { seqs } => format!("{seqs} void after a power cut: never given out for good"),
+        NoteKind::Void { seqs } => format!("{seqs} void: left out by the run that follows"),
         NoteKind::AccountedTail => "torn tail of a run before; the next segment accounts for it".to_string(),
         NoteKind::EndedWithoutClose => "ended without close; nothing that was accepted is missing".to_string(),
         NoteKind::Run { last_end } => format!("a run starts; the one before: {}", last_end.as_str()),

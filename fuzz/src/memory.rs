@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use logtool::storage::{ReadAt, Space, Storage, StorageEntry, StorageFile};
 
+/// Bytes that a file may have: what headers that lie claim must not fill the memory.
+const DISK_BYTES: usize = 8 << 20;
+
 /// A file. Counts what is read of it.
 #[derive(Debug, Default)]
 pub struct MemoryFile {
@@ -66,7 +69,7 @@ impl StorageFile for MemoryFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut content = self.bytes.lock().unwrap();
         let start = usize::try_from(offset).map_err(io::Error::other)?;
-        if start.saturating_add(bytes.len()) > 64 << 20 {
+        if start.saturating_add(bytes.len()) > DISK_BYTES {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let len = content.len().max(start + bytes.len());
@@ -76,7 +79,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if len > 64 << 20 {
+        if len > DISK_BYTES as u64 {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.bytes.lock().unwrap().resize(len as usize, 0);

@@ -141,8 +141,15 @@ pub fn segment(data: &[u8]) {
         3 => Ending::Unlinked,
         4 => Ending::Live,
         5 => Ending::Alone,
-        6 => Ending::Newest { upto: Some(last_seq), closed: choice & 1 != 0, power_cut: choice & 2 != 0, vouched: choice & 4 != 0 },
-        _ => Ending::Newest { upto: None, closed: choice & 1 != 0, power_cut: choice & 2 != 0, vouched: choice & 4 != 0 },
+        6 => Ending::Newest {
+            upto: Some(last_seq),
+            closed: choice & 1 != 0,
+            power_cut: choice & 2 != 0,
+            vouched: choice & 4 != 0,
+        },
+        _ => {
+            Ending::Newest { upto: None, closed: choice & 1 != 0, power_cut: choice & 2 != 0, vouched: choice & 4 != 0 }
+        }
     };
     check_walk(&bytes, &header, ending);
 }
