@@ -82,7 +82,7 @@ impl Error {
     }
 
     /// Whether the system said that there is no such file.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         let source = std::error::Error::source(self).and_then(|source| source.downcast_ref::<io::Error>());
         source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
     }

@@ -111,6 +111,14 @@ impl LogReader {
         self.last_seq = Some(position.seq.saturating_sub(1));
     }
 
+    /// Keeps the segments from `position` on open, as [`Snapshot::hold`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hold(&mut self, position: Position) -> Result<()> {
+        self.snapshot.hold(position.segment)
+    }
+
     /// Passes over what the index says lies outside of `times_ns` (nanoseconds since 1970 UTC). Entries outside may still
     /// be given; the caller looks at each one's time.
     pub fn set_times(&mut self, times_ns: RangeInclusive<i64>) {

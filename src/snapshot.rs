@@ -6,6 +6,7 @@
 mod order;
 mod start;
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ use start::{Start, read_start};
 /// How often a live log is looked at again whose segments don't fit together. A directory is not listed in one moment:
 /// of two segments made meanwhile the later one may be seen alone, or neither, with the oldest gone.
 const LIVE_TRIES: usize = 16;
+
+/// Segments that are held open at a time.
+const HELD_MAX: usize = 64;
 
 /// A segment that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +102,8 @@ pub struct Snapshot {
     pub findings: Vec<Finding>,
     /// Whether this is a file by itself, without its log.
     pub is_single_file: bool,
+    /// Segments that are held open, by name.
+    held: HashMap<String, Arc<dyn StorageFile>>,
 }
 
 impl Snapshot {
@@ -121,7 +127,11 @@ impl Snapshot {
             let is_settled = if snapshot.is_live() {
                 snapshot.is_linked()
             } else {
-                is_ours || read_state(storage.as_ref()).is_ok_and(|state| state == snapshot.state)
+                // A record of another log says nothing of this one.
+                let is_same = |state: Option<WriterState>| {
+                    state == snapshot.state || state.is_some_and(|state| state.log_id != snapshot.log_id)
+                };
+                is_ours || read_state(storage.as_ref()).is_ok_and(is_same)
             };
             if is_settled {
                 break;
@@ -143,9 +153,10 @@ impl Snapshot {
 
     fn take_once(storage: &Arc<dyn Storage>, is_ours: bool) -> Result<Snapshot> {
         let failed = |error| Error::io("cannot read the log", error).at(storage.path());
-        let pid = || if is_ours { Ok(None) } else { writer_pid(storage.as_ref()).map_err(failed) };
+        let unlocked = |error| Error::io("cannot read", error).at(storage.path().join(LOCK_NAME));
+        let pid = || if is_ours { Ok(None) } else { writer_pid(storage.as_ref()).map_err(unlocked) };
         // The record first: what it tells is then in the segments that are looked at after it.
-        let state = read_state(storage.as_ref()).map_err(failed)?;
+        let state = read_state(storage.as_ref()).map_err(unlocked)?;
         let writer_pid = pid()?;
         let names = storage.list().map_err(failed)?;
         // A log that was killed before its first segment was made has its lock and nothing else.
@@ -222,6 +233,7 @@ impl Snapshot {
             first_seq_kept: 1,
             findings: Vec::new(),
             is_single_file,
+            held: HashMap::new(),
         }
     }
 
@@ -235,12 +247,28 @@ impl Snapshot {
         self.writer_pid.is_some()
     }
 
+    /// Opens the segments from number `from` on now, and keeps them open for all readers of this snapshot: they can then be
+    /// read whatever retention removes meanwhile. Of more than 64 only the oldest are.
+    ///
+    /// # Errors
+    /// As [`open`](Snapshot::open).
+    pub fn hold(&mut self, from: usize) -> Result<()> {
+        for at in (from..self.segments.len()).take(HELD_MAX) {
+            let file = self.open(at)?;
+            self.held.insert(self.segments[at].name.clone(), file);
+        }
+        Ok(())
+    }
+
     /// Opens segment number `at` of this snapshot.
     ///
     /// # Errors
     /// `Io`; its source is `NotFound` where retention has removed the file meanwhile.
     pub fn open(&self, at: usize) -> Result<Arc<dyn StorageFile>> {
         let name = &self.segments[at].name;
+        if let Some(file) = self.held.get(name) {
+            return Ok(Arc::clone(file));
+        }
         self.storage.open(name).map_err(|error| Error::io("cannot open", error).at(self.storage.path().join(name)))
     }
 

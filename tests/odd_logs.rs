@@ -319,3 +319,25 @@ fn damage_newest_header(dir: &Path, newest: &Path, count: usize) {
     verify(dir, 0);
     assert_eq!(cat(dir), lines(count + 1));
 }
+
+/// The record of another log: it is no evidence, and the segments stay what they are.
+#[test]
+fn a_record_of_another_log_is_as_none() {
+    for goes_on in [false, true] {
+        let (dir, other) = (temp_dir(), temp_dir());
+        log_of(dir.path(), 3);
+        log_of(other.path(), 2);
+        std::fs::copy(other.path().join("writer.lock"), dir.path().join("writer.lock")).unwrap();
+        let mut lines: Vec<String> = (1..=3).map(|number| format!("line {number}")).collect();
+        assert_eq!(cat(dir.path()), lines);
+        let told = verify(dir.path(), 1);
+        assert!(told.contains("UNKNOWN   what came after seq 3") && !told.contains("LOST"), "{told}");
+        if goes_on {
+            write(dir.path(), "line 4\n");
+            lines.push("line 4".to_owned());
+        }
+        repair(dir.path());
+        verify(dir.path(), 0);
+        assert_eq!(cat(dir.path()), lines);
+    }
+}

@@ -1,6 +1,8 @@
 //! `logtool tail` without following: the last entries, of one log and of several.
 
+use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use logtool::Writer;
 use logtool::format::FLAG_UNFINISHED;
@@ -111,4 +113,28 @@ fn structured_entries_have_their_definitions_wherever_reading_starts() {
         );
         assert_eq!(tail(dir.path(), &["-n", "1", "--level", "error", "--utc"]).len(), 1);
     }
+}
+
+/// Segments that retention removes while tail looks for the end: it looks again, and shows what it has counted.
+#[test]
+fn the_end_of_a_log_is_shown_while_retention_removes_what_is_looked_at() {
+    let dir = temp_dir();
+    let args = ["write", "--sync", "never", "--roll-bytes", "16KiB", "--keep-segments", "4"];
+    let mut child = logtool().args(args).arg(dir.path()).spawn();
+    let mut stdin = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || {
+        // Until the pipe breaks.
+        while stdin.write_all("a line of the log that is shown\n".repeat(100).as_bytes()).is_ok() {}
+    });
+    while !logtool::is_log_dir(dir.path()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..60 {
+        let shown = logtool().args(["tail", "-n", "50"]).arg(dir.path()).run().expect_code(0).text();
+        assert_eq!(shown.lines().count(), 50);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    feeder.join().unwrap();
 }

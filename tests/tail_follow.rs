@@ -443,3 +443,19 @@ fn a_cursor_file_for_several_logs_is_refused() {
     let same_twice = logtool().current_dir(top.path()).args(["tail", "--cursor-file", "at", "a", "a"]).run();
     assert_eq!(same_twice.expect_code(0).text(), "line\n");
 }
+
+/// What could not be kept is told before a line is out, not after all of them.
+#[test]
+fn a_cursor_file_that_cannot_be_written_or_is_a_pipe_is_refused_before_anything_is_shown() {
+    let dir = temp_dir();
+    let log = dir.path().join("log");
+    logtool().args(["write", "--keep-segments", "9"]).arg(&log).stdin("one\n").run().expect_code(0);
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (file, says) in
+        [("/nonexistent/cursor", "cannot write the cursor file"), (pipe.to_str().unwrap(), "no cursor file")]
+    {
+        let refused = logtool().args(["tail", "--cursor-file", file]).arg(&log).run().expect_code(2);
+        assert!(refused.text().is_empty() && refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}

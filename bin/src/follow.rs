@@ -38,7 +38,11 @@ impl<'a> Following<'a> {
             Some(_) if view.logs.len() > 1 => {
                 anyhow::bail!("tail: --cursor-file keeps the place in one log: give one PATH, or follow each by itself")
             }
-            Some(path) => Cursor::load(path)?,
+            Some(path) => {
+                let cursor = Cursor::load(path)?;
+                Cursor::check_path(path)?;
+                cursor
+            }
             None => None,
         };
         let stop = Stop::new().context("cannot wait for signals")?;

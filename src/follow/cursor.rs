@@ -44,17 +44,30 @@ impl Cursor {
     /// # Errors
     /// `Invalid` for a file that holds something else; `Io` where it can't be read.
     pub fn load(path: &Path) -> Result<Option<Cursor>> {
-        let file = match File::open(path) {
-            Ok(file) => file,
+        let wrong = || Error::new(ErrorKind::Invalid, "no cursor file of logtool: name another, or remove it").at(path);
+        let failed = |error| Error::io("cannot open the cursor file", error).at(path);
+        match fs::metadata(path) {
+            // Opening a pipe would wait for somebody to write to it.
+            Ok(metadata) if !metadata.is_file() => return Err(wrong()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("cannot open the cursor file", error).at(path)),
+            looked_at => looked_at.map_err(failed)?,
         };
+        let file = File::open(path).map_err(failed)?;
         let mut bytes = Vec::new();
         let read = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
         read.map_err(|error| Error::io("cannot read the cursor file", error).at(path))?;
         let cursor = std::str::from_utf8(&bytes).ok().and_then(Cursor::parse);
-        let wrong = || Error::new(ErrorKind::Invalid, "no cursor file of logtool: name another, or remove it").at(path);
         cursor.map(Some).ok_or_else(wrong)
+    }
+
+    /// Makes sure that a cursor file can be written at `path`, before anything is given that it is to tell of.
+    ///
+    /// # Errors
+    /// `Io` and `NoSpace`.
+    pub fn check_path(path: &Path) -> Result<()> {
+        let beside = beside(path);
+        let tried = write_synced(&beside, "\n").and_then(|()| fs::remove_file(&beside));
+        tried.map_err(|error| Error::io("cannot write the cursor file", error).at(path))
     }
 
     /// Replaces the cursor file: written beside, synced, renamed.

@@ -126,13 +126,13 @@ impl Past {
         order_by_headers(storage, &mut names)?;
         let state =
             read_state(storage).map_err(|error| Error::io("cannot read", error).at(storage.path().join(LOCK_NAME)))?;
-        let log_id = match state {
-            Some(state) => Some(state.log_id),
-            // Segments of another log may lie among those of this one: readers tell which one it is.
-            None if names.len() > 1 => {
+        let told = state.map(|state| state.log_id);
+        let log_id = match names.last() {
+            Some((_, _, name)) if told.is_none() || log_of(storage, name) != told => {
+                // Segments of another log may lie among those of this one, or its record: readers tell which one it is.
                 Some(Snapshot::take_locked(Arc::clone(shared))?.log_id).filter(|&log_id| log_id != 0)
             }
-            None => None,
+            _ => told,
         };
         let mut past = Past {
             log_id,
@@ -186,8 +186,8 @@ impl Past {
                 break;
             }
         }
-        past.check_room(storage)?;
         past.state = past.state.filter(|state| Some(state.log_id) == past.log_id);
+        past.check_room(storage)?;
         past.first_seq_kept = past.first_seq_kept.max(past.state.map_or(1, |state| state.first_seq_kept));
         past.unsynced.reverse();
         Ok(past)
@@ -295,6 +295,12 @@ fn order_by_headers(storage: &dyn Storage, names: &mut [(u64, u64, String)]) -> 
     }
     names.sort();
     Ok(())
+}
+
+/// The log that a segment says it is of.
+fn log_of(storage: &dyn Storage, name: &str) -> Option<u64> {
+    let header = storage.open(name).and_then(|file| SegmentHeader::read(&*file)).ok()?;
+    header.ok().map(|header| header.log_id)
 }
 
 fn last_index(name: &SegmentName) -> u64 {

@@ -8,6 +8,7 @@ use crate::finding::{Fault, Finding, Loss};
 use crate::segment::SegmentHeader;
 use crate::snapshot::start::{holds_frames_of, read_first};
 use crate::snapshot::{SegmentInfo, Snapshot};
+use crate::state::WriterState;
 
 impl Snapshot {
     /// Puts the segments in order and sorts out what does not belong.
@@ -18,6 +19,9 @@ impl Snapshot {
             let header = &segment.header;
             (header.index, header.generation, Reverse(segment.bytes), !is_single_file && segment.is_misnamed())
         });
+        // A record of a log that none of the segments is of is a stray file: it tells nothing of theirs.
+        let is_of = |state: &WriterState| self.segments.iter().any(|segment| segment.header.log_id == state.log_id);
+        self.state = self.state.filter(|state| self.segments.is_empty() || is_of(state));
         self.log_id = self.most_common_log();
         self.sort_out();
     }

@@ -19,6 +19,9 @@ use crate::view::View;
 /// Bytes of frames that are looked at first, from the end of a log: the last ten lines of most logs are there.
 const LOOK_BYTES: u64 = 64 << 10;
 
+/// How often a log is opened whose segments retention removes while their end is looked for.
+const REMOVED_TRIES: u32 = 16;
+
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, ui: &Ui) -> anyhow::Result<Status> {
     let logs = logs::find_or_await(&args.logs, args.follow, ui)?;
@@ -72,19 +75,12 @@ fn open_start(view: &mut View<'_>, start: TailStart) -> (Merge, u64) {
         if view.leaves_ends_open && logs::is_to_come(&view.logs[at].path) {
             continue;
         }
-        let Some(mut reader) = view.open(at) else { continue };
-        if let TailStart::Last(wanted) = start {
-            match find_last(view, at, &reader, wanted) {
-                Ok((position, found)) => {
-                    reader.seek(position);
-                    skip += found;
-                }
-                Err(error) => {
-                    view.ui.failed(&error.into());
-                    continue;
-                }
-            }
-        }
+        let opened = match start {
+            TailStart::Last(wanted) => open_last(view, at, wanted),
+            TailStart::From(_) => view.open(at).map(|reader| (reader, 0)),
+        };
+        let Some((reader, found)) = opened else { continue };
+        skip += found;
         let mut source = view.source(at, reader);
         if matches!(start, TailStart::Last(_)) {
             source.skip_parts();
@@ -98,16 +94,38 @@ fn open_start(view: &mut View<'_>, start: TailStart) -> (Merge, u64) {
     (Merge::new(sources), skip)
 }
 
+/// A log, opened so that its last `wanted` lines that are to be shown come behind the place it is at, and how many do.
+fn open_last(view: &mut View<'_>, at: usize, wanted: u64) -> Option<(LogReader, u64)> {
+    for tries_left in (0..REMOVED_TRIES).rev() {
+        let mut reader = view.open(at)?;
+        match find_last(view, at, &mut reader, wanted) {
+            Ok((position, found)) => {
+                reader.seek(position);
+                return Some((reader, found));
+            }
+            // Retention was faster.
+            Err(error) if error.is_not_found() && tries_left > 0 => {}
+            Err(error) => {
+                view.ui.failed(&error.into());
+                return None;
+            }
+        }
+    }
+    None
+}
+
 /// Where to start so that the last `wanted` lines that are to be shown come behind it, and how many do.
 fn find_last(
     view: &mut View<'_>,
     at: usize,
-    reader: &LogReader,
+    reader: &mut LogReader,
     wanted: u64,
 ) -> Result<(Position, u64), logtool::Error> {
     let mut bytes = LOOK_BYTES;
     loop {
         let position = reader.position_back(bytes)?;
+        // What is counted here must be there when it is shown.
+        reader.hold(position)?;
         let is_start = position.segment == 0 && position.offset <= HEADER_BYTES as u64;
         let found = count(view, at, reader, position);
         if found >= wanted || is_start {

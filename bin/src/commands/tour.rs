@@ -17,6 +17,7 @@ use logtool::{CallSite, Item, Level, LogReader, Writer, clock};
 
 use crate::cli::TourArgs;
 use crate::escape::escape_path;
+use crate::report_text::shell_path;
 use crate::size::thousands;
 use crate::terminal::{Status, Ui};
 
@@ -145,7 +146,7 @@ impl Tour<'_> {
     /// that it must have.
     fn show(&self, args: &[&str], code: Option<i32>) -> anyhow::Result<()> {
         let mut output = self.ui.stdout()?;
-        writeln!(output, "$ logtool {} {}", args.join(" "), escape_path(&self.log))?;
+        writeln!(output, "$ logtool {} {}", args.join(" "), shell_path(&self.log))?;
         output.flush()?;
         let status = Command::new(std::env::current_exe()?).args(args).arg(&self.log).status()?;
         if let Some(code) = code {
