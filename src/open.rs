@@ -69,11 +69,12 @@ impl Writer {
         let now_ns = (options.clock)();
         let is_synced = options.sync != SyncPolicy::Never;
 
+        let log_id = past.log_id.map_or_else(random_id, Ok)?;
         let mut opened = OpenedSegments::new();
         let mut plan = None;
         if !options.retention.is_none() {
             let coming = Some((next.seq, HEADER_BYTES as u64));
-            let holdings = Holdings::of(&*storage, &mut opened, &options.retention, coming, now_ns)?;
+            let holdings = Holdings::of(&*storage, &mut opened, log_id, &options.retention, coming, now_ns)?;
             plan = RetentionPlan::new(&options.retention, &holdings, now_ns)
                 .map(|plan| plan.looked_up(&*storage, &mut opened));
         }
@@ -86,7 +87,7 @@ impl Writer {
         }
         let mut header = SegmentHeader {
             flags: 0,
-            log_id: past.log_id.map_or_else(random_id, Ok)?,
+            log_id,
             run_id: random_id()?,
             segment_id: random_id()?,
             boot_id: storage.boot_id(),

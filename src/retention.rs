@@ -35,6 +35,7 @@ pub(crate) struct SegmentFile {
 /// What is known of a segment from its header, and from its seal if it had one when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenedSegment {
+    pub(crate) log_id: u64,
     pub(crate) first_seq: u64,
     /// When it was opened, nanoseconds since 1970 UTC.
     pub(crate) opened_ns: i64,
@@ -44,7 +45,12 @@ pub(crate) struct OpenedSegment {
 
 impl OpenedSegment {
     pub(crate) fn of(header: &SegmentHeader) -> OpenedSegment {
-        OpenedSegment { first_seq: header.first_seq, opened_ns: header.opened_ns, newest_ns: None }
+        OpenedSegment {
+            log_id: header.log_id,
+            first_seq: header.first_seq,
+            opened_ns: header.opened_ns,
+            newest_ns: None,
+        }
     }
 
     /// Reads the header, and with `with_seal` the seal; `None` if there is no header.
@@ -106,10 +112,11 @@ fn oldest_kept_ns(age: Duration, now_ns: i64) -> i64 {
 }
 
 impl Holdings {
-    /// What lies in the directory.
+    /// What lies in the directory of the log `log_id`. Segments of other logs are not its own: they neither count nor go.
     pub(crate) fn of(
         storage: &dyn Storage,
         opened: &mut OpenedSegments,
+        log_id: u64,
         rules: &Retention,
         next: Option<(u64, u64)>,
         now_ns: i64,
@@ -118,6 +125,8 @@ impl Holdings {
         let (mut files, other_bytes) =
             segment_files(storage).map_err(|error| failed("cannot list the directory", error))?;
         opened.retain(|name, _| files.iter().any(|file| file.name == *name));
+        let by_age = rules.keep_age.is_some();
+        files.retain(|file| look_up(storage, opened, &file.name, by_age).is_none_or(|known| known.log_id == log_id));
         if let Some(age) = rules.keep_age {
             let limit = oldest_kept_ns(age, now_ns);
             for file in &mut files {
@@ -244,7 +253,7 @@ impl Writer {
     /// As [`apply_retention`](Writer::apply_retention), with everything flushed.
     pub(crate) fn retain_now(&mut self) -> Result<u64> {
         let (rules, now_ns) = (self.options.retention, (self.options.clock)());
-        let holdings = Holdings::of(&*self.storage, &mut self.opened, &rules, None, now_ns)?;
+        let holdings = Holdings::of(&*self.storage, &mut self.opened, self.active.header.log_id, &rules, None, now_ns)?;
         match RetentionPlan::new(&rules, &holdings, now_ns) {
             Some(plan) => self.mark_and_remove(plan),
             None => Ok(0),
@@ -258,7 +267,7 @@ impl Writer {
     pub fn remove_oldest(&mut self) -> Result<bool> {
         self.check_open()?;
         let no_rules = Retention::default();
-        let holdings = Holdings::of(&*self.storage, &mut self.opened, &no_rules, None, 0)?;
+        let holdings = Holdings::of(&*self.storage, &mut self.opened, self.active.header.log_id, &no_rules, None, 0)?;
         let count = usize::from(holdings.files.len() > 1);
         match RetentionPlan::oldest(&holdings, count, RetentionRule::DiskFull) {
             Some(plan) => self.mark_and_remove(plan).map(|removed| removed > 0),
@@ -272,7 +281,14 @@ impl Writer {
             return Ok(None);
         }
         let (rules, now_ns) = (self.options.retention, (self.options.clock)());
-        let holdings = Holdings::of(&*self.storage, &mut self.opened, &rules, Some((first_seq, bytes)), now_ns)?;
+        let holdings = Holdings::of(
+            &*self.storage,
+            &mut self.opened,
+            self.active.header.log_id,
+            &rules,
+            Some((first_seq, bytes)),
+            now_ns,
+        )?;
         let plan = RetentionPlan::new(&rules, &holdings, now_ns);
         Ok(plan.map(|plan| plan.looked_up(&*self.storage, &mut self.opened)))
     }
@@ -390,7 +406,7 @@ pub(crate) fn make_room(
     is_synced: bool,
 ) -> Result<Option<u64>> {
     let mut opened = OpenedSegments::new();
-    let holdings = Holdings::of(storage, &mut opened, &Retention::default(), None, 0)?;
+    let holdings = Holdings::of(storage, &mut opened, state.log_id, &Retention::default(), None, 0)?;
     let count = usize::from(holdings.files.len() > 1);
     let plan = RetentionPlan::oldest(&holdings, count, RetentionRule::DiskFull);
     let Some(plan) = plan.map(|plan| plan.looked_up(storage, &mut opened)) else { return Ok(None) };

@@ -341,3 +341,19 @@ fn a_record_of_another_log_is_as_none() {
         assert_eq!(cat(dir.path()), lines);
     }
 }
+
+/// What is not the log's own neither counts for its retention nor goes by it.
+#[test]
+fn retention_leaves_segments_of_another_log_alone() {
+    let (dir, other) = (temp_dir(), temp_dir());
+    log_of(dir.path(), 3);
+    let foreign: Vec<PathBuf> =
+        log_of(other.path(), 8)[3..].iter().map(|path| dir.path().join(path.file_name().unwrap())).collect();
+    for path in &foreign {
+        std::fs::copy(other.path().join(path.file_name().unwrap()), path).unwrap();
+    }
+    let run = crate::harness::logtool().args(["write", "--keep-segments", "3"]).arg(dir.path());
+    run.stdin("line 4\n").run().expect_code(0);
+    assert_eq!(cat(dir.path()), ["line 2", "line 3", "line 4"]);
+    assert!(foreign.iter().all(|path| path.exists()));
+}
