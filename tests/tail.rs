@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use logtool::Writer;
 use logtool::format::FLAG_UNFINISHED;
+use logtool::{LogReader, Writer};
 
 use crate::harness::{logtool, temp_dir};
 use crate::sample::{NOON_NS, SECOND_NS, compressed, plain, write_requests};
@@ -123,13 +123,17 @@ fn the_end_of_a_log_is_shown_while_retention_removes_what_is_looked_at() {
     let mut child = logtool().args(args).arg(dir.path()).spawn();
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || {
-        // Until the pipe breaks.
-        while stdin.write_all("a line of the log that is shown\n".repeat(100).as_bytes()).is_ok() {}
+        // Until the pipe breaks. The log holds what comes in some 20 ms.
+        while stdin.write_all("a line of the log that is shown\n".repeat(100).as_bytes()).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     });
     while !logtool::is_log_dir(dir.path()) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    std::thread::sleep(Duration::from_millis(50));
+    while LogReader::open(dir.path()).unwrap().snapshot().segments.len() < 4 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     for _ in 0..60 {
         let shown = logtool().args(["tail", "-n", "50"]).arg(dir.path()).run().expect_code(0).text();
         assert_eq!(shown.lines().count(), 50);

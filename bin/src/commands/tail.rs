@@ -20,7 +20,7 @@ use crate::view::View;
 const LOOK_BYTES: u64 = 64 << 10;
 
 /// How often a log is opened whose segments retention removes while their end is looked for.
-const REMOVED_TRIES: u32 = 16;
+const REMOVED_TRIES: u32 = 64;
 
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, ui: &Ui) -> anyhow::Result<Status> {
@@ -99,12 +99,13 @@ fn open_last(view: &mut View<'_>, at: usize, wanted: u64) -> Option<(LogReader, 
     for tries_left in (0..REMOVED_TRIES).rev() {
         let mut reader = view.open(at)?;
         match find_last(view, at, &mut reader, wanted) {
+            // Retention was faster.
+            Ok(_) if reader.snapshot().is_live() && reader.snapshot().segments.is_empty() && tries_left > 0 => {}
+            Err(error) if error.is_not_found() && tries_left > 0 => {}
             Ok((position, found)) => {
                 reader.seek(position);
                 return Some((reader, found));
             }
-            // Retention was faster.
-            Err(error) if error.is_not_found() && tries_left > 0 => {}
             Err(error) => {
                 view.ui.failed(&error.into());
                 return None;
