@@ -485,6 +485,21 @@ fn an_end_that_no_writer_tells_makes_repair_harm_nothing() {
 
 /// Found by fuzzing: numbers that a seal denies would have been given again, and their entries hidden.
 #[test]
+fn numbers_that_a_seal_stands_behind_are_not_given_again() {
+    let dir = temp_dir();
+    let mut hostile = Hostile::new();
+    hostile.entries(1..=100);
+    let offset = hostile.offset();
+    // What stands before its own number counts, whatever it says of itself.
+    hostile.encoded(FrameKind::Seal, 1 << 40, |out| seal(100).encode(offset, out)).save(dir.path());
+    let mut writer = Writer::open(dir.path(), Options::new()).unwrap();
+    let seq = writer.line(b"new", 0, 1).unwrap();
+    writer.close().unwrap();
+    assert!(seq >= 1 << 40, "{seq}");
+    assert_eq!(read_dir(dir.path()).0, (1..=100).chain([seq]).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_seal_that_denies_numbers_does_not_have_them_given_again() {
     let dir = temp_dir();
     let mut hostile = Hostile::new();

@@ -69,6 +69,8 @@ impl Newest {
             let kind = FrameKind::from_u8(header.kind);
             if kind == Some(FrameKind::Seal) {
                 newest.seal = Seal::decode(scan.payload());
+                // Also one that contradicts itself tells where numbers went on: readers account for those before it.
+                newest.last_seq = newest.last_seq.max(header.seq.saturating_sub(1));
                 continue;
             }
             newest.accepted_end = offset + header.frame_bytes();
