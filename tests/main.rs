@@ -11,6 +11,7 @@ mod follow_ends;
 mod format_document;
 mod harness;
 mod hostile;
+mod hostile_seals;
 mod json;
 mod odd_logs;
 mod recovery;
