@@ -318,6 +318,11 @@ pub(crate) fn write_all(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> (u
     (done, None)
 }
 
+/// As [`write_all`], for who starts anew where not all of it got through.
+pub(crate) fn write_whole(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    write_all(file, bytes, offset).1.map_or(Ok(()), Err)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

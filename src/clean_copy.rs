@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::active::write_all;
+use crate::active::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repair::{Repaired, plan, repair_as};
 use crate::snapshot::Snapshot;
@@ -82,7 +82,7 @@ fn copy(from: &dyn Storage, to: &dyn Storage, name: &str, progress: &(dyn Fn(u64
             if count == 0 {
                 return target.sync();
             }
-            write_all(target.as_ref(), &buffer[..count], done).1.map_or(Ok(()), Err)?;
+            write_whole(target.as_ref(), &buffer[..count], done)?;
             done += count as u64;
             progress(count as u64);
         }

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::active::write_all;
+use crate::active::write_whole;
 use crate::error::{Error, Result};
 use crate::open::take_lock;
 use crate::rescue::RESCUE_NAME;
@@ -85,7 +85,7 @@ impl Writer {
             if read < len {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short"));
             }
-            write_all(&*file, &buffer[..len], offset).1.map_or(Ok(()), Err)?;
+            write_whole(&*file, &buffer[..len], offset)?;
             offset += len as u64;
         }
         file.sync()?;

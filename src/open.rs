@@ -15,6 +15,7 @@ use crate::control::RunStart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameKind, HEADER_BYTES};
 use crate::options::{Options, SyncPolicy};
+use crate::record::write_record;
 use crate::rescue::RESCUE_NAME;
 use crate::retention::{
     Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, make_room, open_or_create, segment_files,
@@ -23,7 +24,7 @@ use crate::retention::{
 use crate::roll::{create_segment, random_id};
 use crate::segment::{SegmentHeader, SegmentName};
 use crate::snapshot::Snapshot;
-use crate::state::{LOCK_NAME, PID_BYTES, WriterState, encode_pid, writer_pid};
+use crate::state::{LOCK_NAME, WriterState, encode_pid, writer_pid};
 use crate::storage::{Storage, StorageFile};
 use crate::storage_os::OsStorage;
 use crate::sync::sync_segments;
@@ -123,9 +124,8 @@ impl Writer {
             is_closed: false,
         };
         if past.state.is_none() {
-            let path = storage.path().join(LOCK_NAME);
-            let (_, error) = crate::active::write_all(&*lock, begun.encode().as_bytes(), PID_BYTES as u64);
-            error.map_or(Ok(()), |error| Err(Error::io("cannot write", error).at(path)))?;
+            let failed = |error| Error::io("cannot write", error).at(storage.path().join(LOCK_NAME));
+            write_record(&*lock, &begun).map_err(failed)?;
         }
         let state = past.state.unwrap_or(begun);
         let active = loop {

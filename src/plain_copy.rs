@@ -14,11 +14,13 @@ use crate::error::{Error, Result};
 use crate::finding::{Loss, NoteKind, SeqRange};
 use crate::format::{FrameKind, HEADER_BYTES, INDEX_POINTS_MAX};
 use crate::frame::{Seed, begin_frame, finish_frame, push_frame};
+use crate::open::take_lock;
 use crate::reader::LogReader;
+use crate::record::write_record;
 use crate::roll::random_id;
 use crate::segment::{Predecessor, SegmentHeader};
 use crate::snapshot::{SegmentInfo, Snapshot};
-use crate::state::{LOCK_NAME, WriterState, encode_pid};
+use crate::state::{LOCK_NAME, WriterState};
 use crate::storage::{Storage, StorageFile};
 use crate::walk::Item;
 
@@ -278,12 +280,9 @@ impl Copy<'_> {
             first_seq_kept: self.first_seq_kept,
             is_closed: true,
         };
-        let path = self.to.path().join(LOCK_NAME);
-        let failed = |error| Error::io("cannot write", error).at(&path);
-        let lock = self.to.create(LOCK_NAME).map_err(failed)?;
-        let record = encode_pid(std::process::id()) + &state.encode();
-        let written = write_all(&*lock, record.as_bytes(), 0).1.map_or(Ok(()), Err);
-        written.and_then(|()| lock.sync()).map_err(failed)
+        let lock = take_lock(&**self.to)?;
+        let failed = |error| Error::io("cannot write", error).at(self.to.path().join(LOCK_NAME));
+        write_record(&*lock, &state).and_then(|()| lock.sync()).map_err(failed)
     }
 
     fn write_full_batch(&mut self) -> Result<()> {

@@ -2,9 +2,15 @@
 
 use std::io;
 
-use crate::active::write_all;
+use crate::active::write_whole;
 use crate::state::{PID_BYTES, WriterState};
+use crate::storage::StorageFile;
 use crate::writer::Writer;
+
+/// Writes the record of a log into its `writer.lock`, in place.
+pub(crate) fn write_record(lock: &dyn StorageFile, state: &WriterState) -> io::Result<()> {
+    write_whole(lock, state.encode().as_bytes(), PID_BYTES as u64)
+}
 
 impl Writer {
     /// Brings the record up to date. Here it is evidence only: a failure is counted, no more.
@@ -26,8 +32,8 @@ impl Writer {
             first_seq_kept: self.first_seq_kept,
             is_closed: self.is_closed,
         };
-        let (_, error) = write_all(&**lock, state.encode().as_bytes(), PID_BYTES as u64);
-        self.stats.state_failures += u64::from(error.is_some());
-        error.map_or(Ok(()), Err)
+        let written = write_record(&**lock, &state);
+        self.stats.state_failures += u64::from(written.is_err());
+        written
     }
 }

@@ -7,17 +7,17 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::active::{ActiveSegment, Stretch, write_all};
+use crate::active::{ActiveSegment, Stretch, write_whole};
 use crate::control::{DeclaredLoss, LossClass, SealReason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::SeqRange;
 use crate::format::{FRAME_HEADER_BYTES, FrameKind, PAYLOAD_BYTES_MAX};
 use crate::frame::{Seed, frame_bytes, push_frame};
 use crate::options::Options;
+use crate::record::write_record;
 use crate::repair::{Plan, Step};
 use crate::repair_plan::{PLACEHOLDER_LOSS_BYTES, placeholder_seal};
 use crate::segment::SegmentHeader;
-use crate::state::PID_BYTES;
 use crate::storage::{ReadAt, Storage, StorageFile};
 
 /// A file under this name is not whole; the next repair removes it.
@@ -94,7 +94,7 @@ impl Repair<'_> {
             Step::SetAside { segment } => self.set_aside(segment)?,
             Step::Rename { segment, to } => self.rename_to_free(segment, to)?,
             Step::Record { state } => {
-                write_whole(self.lock, state.encode().as_bytes(), PID_BYTES as u64)?;
+                write_record(self.lock, state)?;
                 self.lock.sync()?;
             }
         }
@@ -265,10 +265,6 @@ impl Repair<'_> {
 /// `name`, `name.2`, `name.3`...
 fn numbered(name: &str, number: usize) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}.{number}") }
-}
-
-fn write_whole(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-    write_all(file, bytes, offset).1.map_or(Ok(()), Err)
 }
 
 /// Whether `saved` is the stretch of `file`.

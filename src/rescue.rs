@@ -9,7 +9,7 @@
 
 use std::io;
 
-use crate::active::{ActiveSegment, Stretch, seqs_used, whole_frame, write_all};
+use crate::active::{ActiveSegment, Stretch, seqs_used, whole_frame, write_whole};
 use crate::control::{DeclaredLoss, LossClass};
 use crate::error::{Error, Result};
 use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES, SEGMENT_AFTER_TROUBLE};
@@ -96,7 +96,7 @@ impl Writer {
             _ => {}
         }
         let file = self.storage.create(RESCUE_NAME)?;
-        write_all(&*file, &header.encode(), 0).1.map_or(Ok(()), Err)?;
+        write_whole(&*file, &header.encode(), 0)?;
         let name = header.name().to_string();
         let mut next = ActiveSegment::new(file, name, header, self.options.index_stride_bytes);
         let mut frames = Vec::new();

@@ -9,14 +9,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::active::write_all;
 use crate::control::{RetentionMark, RetentionRule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameKind;
 use crate::options::{KeepFree, Retention, SyncPolicy};
+use crate::record::write_record;
 use crate::scan::read_seal;
 use crate::segment::{SegmentHeader, SegmentName};
-use crate::state::{LOCK_NAME, PID_BYTES, WriterState};
+use crate::state::{LOCK_NAME, WriterState};
 use crate::storage::{Space, Storage, StorageFile};
 use crate::writer::Writer;
 
@@ -413,8 +413,7 @@ pub(crate) fn make_room(
     let Some(first_seq_kept) = plan.first_seq_kept else { return Ok(None) };
     let first_seq_kept = first_seq_kept.max(state.first_seq_kept);
     let _maintenance = take_maintenance_lock(storage)?;
-    let record = WriterState { first_seq_kept, ..state }.encode();
-    let recorded = write_all(lock, record.as_bytes(), PID_BYTES as u64).1.map_or(Ok(()), Err);
+    let recorded = write_record(lock, &WriterState { first_seq_kept, ..state });
     let recorded = recorded.and_then(|()| if is_synced { lock.sync() } else { Ok(()) });
     recorded.map_err(|error| Error::io("cannot write", error).at(storage.path().join(LOCK_NAME)))?;
     for name in &plan.names {

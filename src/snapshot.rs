@@ -125,7 +125,7 @@ impl Snapshot {
         for _ in 0..LIVE_TRIES {
             // A whole run may have come and gone between two looks at the lock; its record stays.
             let is_settled = if snapshot.is_live() {
-                snapshot.is_linked()
+                !snapshot.segments.is_empty() && snapshot.is_linked()
             } else {
                 // A record of another log says nothing of this one.
                 let is_same = |state: Option<WriterState>| {

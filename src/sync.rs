@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 use nix::sys::signal::{SigSet, SigmaskHow};
 
-use crate::active::write_all;
+use crate::active::write_whole;
 use crate::control::SyncMark;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FrameKind;
@@ -182,7 +182,7 @@ fn write_again(file: &dyn StorageFile) -> io::Result<()> {
         if len == 0 {
             return Ok(());
         }
-        write_all(file, &buffer[..len], offset).1.map_or(Ok(()), Err)?;
+        write_whole(file, &buffer[..len], offset)?;
         offset += len as u64;
     }
 }

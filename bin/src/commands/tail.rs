@@ -100,7 +100,6 @@ fn open_last(view: &mut View<'_>, at: usize, wanted: u64) -> Option<(LogReader, 
         let mut reader = view.open(at)?;
         match find_last(view, at, &mut reader, wanted) {
             // Retention was faster.
-            Ok(_) if reader.snapshot().is_live() && reader.snapshot().segments.is_empty() && tries_left > 0 => {}
             Err(error) if error.is_not_found() && tries_left > 0 => {}
             Ok((position, found)) => {
                 reader.seek(position);

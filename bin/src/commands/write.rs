@@ -104,8 +104,10 @@ fn open(args: &WriteArgs, ui: &Ui, signals: &Signals, input: &mut File, lines: &
             OnFull::Block => "waiting for space, nothing is lost",
         };
         tell(&mut trouble, &error, outcome, args, ui);
-        if args.on_full != OnFull::Drop || !is_readable(input, RETRY_WAIT) {
-            signals.wait(if args.on_full == OnFull::Drop { Duration::ZERO } else { RETRY_WAIT });
+        if args.on_full != OnFull::Drop {
+            signals.wait(RETRY_WAIT);
+        } else if !is_readable(input, RETRY_WAIT) {
+            signals.drain();
         } else if let Some(count) = read(input, &mut buffer)? {
             anyhow::ensure!(count > 0, lost);
             lines.feed(&buffer[..count], |_, _| {
