@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Invalid,
     /// The writer was closed, or has failed for good.
     Closed,
+    /// It took longer than the caller would wait; it goes on in the background.
+    TimedOut,
 }
 
 /// An error with its kind, and the path and the byte offset where they are known.

@@ -1,4 +1,6 @@
-//! What a writer tells of itself.
+//! What a writer and a logger tell of themselves.
+
+use std::fmt;
 
 /// What a writer has done and what troubled it, since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,4 +41,27 @@ pub struct WriterStats {
     pub state_failures: u64,
     /// What the failure before said; it stays.
     pub last_failure: Option<String>,
+}
+
+/// What a logger has done and what troubled it, since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoggerStats {
+    /// What its writer tells.
+    pub writer: WriterStats,
+    /// Calls that were not accepted.
+    pub refused: u64,
+}
+
+impl fmt::Display for LoggerStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WriterStats { entries, bytes_written, last_seq, synced_seq, last_failure, .. } = &self.writer;
+        write!(f, "{entries} entries, {bytes_written} bytes, seq up to {last_seq}, synced up to {synced_seq}")?;
+        if self.refused > 0 {
+            write!(f, ", {} refused", self.refused)?;
+        }
+        match last_failure {
+            Some(text) => write!(f, "; last failure: {text}"),
+            None => Ok(()),
+        }
+    }
 }

@@ -82,7 +82,7 @@ impl SyncThread {
 /// Starts a thread that takes none of the program's signals: its handlers run on its own threads, never on ours. A new
 /// thread inherits what its parent blocks; were it to block them itself, one could come before. Faults of the thread's own
 /// (SIGSEGV and the like) stay with whoever handles them.
-fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let mut signals = SigSet::all();
     [SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS].into_iter().for_each(|fault| signals.remove(fault));
     let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;

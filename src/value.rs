@@ -51,29 +51,29 @@ pub enum Value<'a> {
 }
 
 /// Tags, in the order of the enum; part of the format.
-mod tag {
-    pub(super) const NONE: u8 = 0;
-    pub(super) const FALSE: u8 = 1;
-    pub(super) const TRUE: u8 = 2;
-    pub(super) const CHAR: u8 = 3;
-    pub(super) const I8: u8 = 4;
-    pub(super) const I16: u8 = 5;
-    pub(super) const I32: u8 = 6;
-    pub(super) const I64: u8 = 7;
-    pub(super) const I128: u8 = 8;
-    pub(super) const U8: u8 = 9;
-    pub(super) const U16: u8 = 10;
-    pub(super) const U32: u8 = 11;
-    pub(super) const U64: u8 = 12;
-    pub(super) const U128: u8 = 13;
-    pub(super) const F32: u8 = 14;
-    pub(super) const F64: u8 = 15;
-    pub(super) const STR: u8 = 16;
-    pub(super) const BYTES: u8 = 17;
-    pub(super) const POINTER: u8 = 18;
-    pub(super) const DURATION: u8 = 19;
-    pub(super) const TIME: u8 = 20;
-    pub(super) const TEXT: u8 = 21;
+pub(crate) mod tag {
+    pub(crate) const NONE: u8 = 0;
+    pub(crate) const FALSE: u8 = 1;
+    pub(crate) const TRUE: u8 = 2;
+    pub(crate) const CHAR: u8 = 3;
+    pub(crate) const I8: u8 = 4;
+    pub(crate) const I16: u8 = 5;
+    pub(crate) const I32: u8 = 6;
+    pub(crate) const I64: u8 = 7;
+    pub(crate) const I128: u8 = 8;
+    pub(crate) const U8: u8 = 9;
+    pub(crate) const U16: u8 = 10;
+    pub(crate) const U32: u8 = 11;
+    pub(crate) const U64: u8 = 12;
+    pub(crate) const U128: u8 = 13;
+    pub(crate) const F32: u8 = 14;
+    pub(crate) const F64: u8 = 15;
+    pub(crate) const STR: u8 = 16;
+    pub(crate) const BYTES: u8 = 17;
+    pub(crate) const POINTER: u8 = 18;
+    pub(crate) const DURATION: u8 = 19;
+    pub(crate) const TIME: u8 = 20;
+    pub(crate) const TEXT: u8 = 21;
 }
 
 impl<'a> Value<'a> {

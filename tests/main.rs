@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod hostile_seals;
 mod json;
+mod log_calls;
 mod odd_logs;
 mod recovery;
 mod retention_full_disk;

@@ -169,7 +169,7 @@ pub(crate) fn expand(plan: &Plan) -> String {
         }
     };
     if plan.gives == Gives::IsEnabled {
-        let _ = write!(out, "{is_compiled} && {} }}", with_logger(is_enabled));
+        let _ = write!(out, "if {is_compiled} {{ {} }} else {{ false }} }}", with_logger(is_enabled));
         return out;
     }
     let takes_turn = if plan.has_every { " && site.takes_turn()" } else { "" };
@@ -183,9 +183,9 @@ pub(crate) fn expand(plan: &Plan) -> String {
 /// The static that stands for the call.
 fn push_site(out: &mut String, plan: &Plan, template: &str, kept: &[Kept]) {
     let category = match plan.category {
-        Category::Module => "__logtool_crate::Category::of_module(__logtool_crate::private::module_path!())",
-        Category::Literal => "__logtool_crate::Category::new(__logtool_category)",
-        Category::Static => "__logtool_category",
+        Category::Module => "Name(__logtool_crate::private::module_path!())",
+        Category::Literal => "Name(__logtool_category)",
+        Category::Static => "Category(&__logtool_category)",
     };
     let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
     let every = if plan.has_every { "__logtool_every" } else { "1" };
@@ -193,7 +193,7 @@ fn push_site(out: &mut String, plan: &Plan, template: &str, kept: &[Kept]) {
     let _ = write!(
         out,
         "let site = {{ static SITE: __logtool_crate::private::Site = __logtool_crate::private::Site::new(\
-         __logtool_crate::Level::{level}, &{category}, __logtool_crate::private::file!(), \
+         __logtool_crate::Level::{level}, __logtool_crate::private::Origin::{category}, __logtool_crate::private::file!(), \
          __logtool_crate::private::line!(), {template:?}, &{names:?}, {every}); &SITE }}; ",
         level = plan.level,
     );

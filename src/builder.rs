@@ -1,0 +1,161 @@
+//! The settings of a logger, and its opening.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::entry::Level;
+use crate::error::{Error, ErrorKind, Result};
+use crate::levels::Levels;
+use crate::logger::{Logger, OnError};
+use crate::mirror::Mirror;
+use crate::options::{Options, SyncPolicy};
+use crate::storage::Storage;
+use crate::synchronous::Synchronous;
+use crate::writer::Writer;
+
+/// How long a logger that is dropped waits for its log to be closed, unless
+/// [`drop_wait`](LoggerBuilder::drop_wait) says otherwise: enough for a sync on a slow disk, and a program that ends does not
+/// seem to hang.
+const DROP_WAIT: Duration = Duration::from_secs(2);
+
+/// Settings of a [`Logger`].
+#[must_use = "settings do nothing before `open`"]
+pub struct LoggerBuilder {
+    dir: PathBuf,
+    options: Options,
+    levels: Levels,
+    /// What the environment says: it goes before what the program says, in whatever order they are given.
+    levels_from_outside: Levels,
+    sync_at: Option<Level>,
+    mirror_stderr: Option<Level>,
+    on_error: Option<OnError>,
+    drop_wait: Duration,
+}
+
+impl LoggerBuilder {
+    pub(crate) fn new(dir: &Path) -> LoggerBuilder {
+        LoggerBuilder {
+            dir: dir.to_owned(),
+            options: Options::default(),
+            levels: Levels::new(),
+            levels_from_outside: Levels::new(),
+            sync_at: None,
+            mirror_stderr: None,
+            on_error: None,
+            drop_wait: DROP_WAIT,
+        }
+    }
+
+    /// Takes all options of the writer; the methods below that set one of them go by what comes last.
+    pub fn options(mut self, options: Options) -> LoggerBuilder {
+        self.options = options;
+        self
+    }
+
+    /// The least level that is logged of all categories without a setting; `None` for nothing. Default `Info`.
+    pub fn level(mut self, level: impl Into<Option<Level>>) -> LoggerBuilder {
+        // The empty prefix is always one.
+        let _ = self.levels.set("", level);
+        self
+    }
+
+    /// Takes the levels of all categories that `levels` sets.
+    pub fn levels(mut self, levels: &Levels) -> LoggerBuilder {
+        self.levels.overlay(levels);
+        self
+    }
+
+    /// Takes the levels that the environment variable `name` sets, as [`Levels`] reads them: `info,net=trace`. They go before
+    /// those of the program. A variable that is not set, or empty, sets nothing.
+    ///
+    /// # Errors
+    /// `Invalid` if it does not say levels, naming what is wrong.
+    pub fn levels_from_env(mut self, name: &str) -> Result<LoggerBuilder> {
+        let Some(text) = std::env::var_os(name) else { return Ok(self) };
+        let wrong = |what: String| Error::new(ErrorKind::Invalid, format!("the environment variable {name}: {what}"));
+        let text = text.to_str().ok_or_else(|| wrong("is not UTF-8: give levels, as info,net=trace".to_owned()))?;
+        let levels: Levels = text.parse().map_err(|error: Error| wrong(error.message()))?;
+        self.levels_from_outside.overlay(&levels);
+        Ok(self)
+    }
+
+    /// Sets [`Options::roll_bytes`].
+    pub fn roll_bytes(mut self, bytes: u64) -> LoggerBuilder {
+        self.options.roll_bytes = bytes;
+        self
+    }
+
+    /// Sets [`Retention::keep_bytes`](crate::Retention::keep_bytes).
+    pub fn keep_bytes(mut self, bytes: u64) -> LoggerBuilder {
+        self.options.retention.keep_bytes = Some(bytes);
+        self
+    }
+
+    /// What was logged is synced at most this long after it. Default: 1 s.
+    pub fn sync_interval(mut self, interval: Duration) -> LoggerBuilder {
+        self.options.sync = SyncPolicy::Interval(interval);
+        self
+    }
+
+    /// Calls of this level and above return after the sync that covers them: what they log survives a power cut. Default:
+    /// none.
+    pub fn sync_at(mut self, level: Level) -> LoggerBuilder {
+        self.sync_at = Some(level);
+        self
+    }
+
+    /// Shows entries of this level and above on standard error too, one line each, control characters escaped. A terminal or
+    /// a pipe that is not read from stops the calls that log them. Default: none.
+    pub fn mirror_stderr(mut self, level: Level) -> LoggerBuilder {
+        self.mirror_stderr = Some(level);
+        self
+    }
+
+    /// Is called with what goes wrong: at the first failure of a call, and again when it fails for another reason or fails
+    /// after it has worked; the same for the work in the background. It runs on the thread that met the failure, with nothing
+    /// locked, and may log.
+    pub fn on_error(mut self, tell: impl Fn(&Error) + Send + Sync + 'static) -> LoggerBuilder {
+        self.on_error = Some(Arc::new(tell));
+        self
+    }
+
+    /// How long the logger waits for its log to be closed when its last handle is dropped, and to be flushed when it is no
+    /// longer the global one. Default: 2 s.
+    pub fn drop_wait(mut self, wait: Duration) -> LoggerBuilder {
+        self.drop_wait = wait;
+        self
+    }
+
+    /// Opens the log to write, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// As [`Writer::open`].
+    pub fn open(self) -> Result<Logger> {
+        let writer = Writer::open(&self.dir, self.options.clone())?;
+        self.start(writer)
+    }
+
+    /// As [`open`](LoggerBuilder::open), over any storage; the directory is only a name for error texts.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on(self, storage: Arc<dyn Storage>) -> Result<Logger> {
+        let writer = Writer::open_on(storage, self.options.clone())?;
+        self.start(writer)
+    }
+
+    fn start(self, writer: Writer) -> Result<Logger> {
+        let mut levels = self.levels;
+        levels.overlay(&self.levels_from_outside);
+        let log = Synchronous::start(writer, self.dir, self.sync_at, self.on_error)?;
+        Ok(Logger::start(levels, log, self.mirror_stderr.map(Mirror::stderr), self.drop_wait))
+    }
+}
+
+impl fmt::Debug for LoggerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoggerBuilder").field("dir", &self.dir).field("options", &self.options).finish_non_exhaustive()
+    }
+}

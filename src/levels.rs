@@ -1,0 +1,179 @@
+//! Which level each category is logged from on, and the text form of that: `info,net=trace,db.pool=off`.
+
+use std::str::FromStr;
+
+use crate::category::{dotted, is_below};
+use crate::entry::Level;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Number of the threshold that no level reaches.
+pub(crate) const OFF: u8 = Level::Fatal as u8 + 1;
+
+/// The number of the least level that is logged.
+pub(crate) fn threshold(level: Option<Level>) -> u8 {
+    level.map_or(OFF, |level| level as u8)
+}
+
+/// The least level that is logged, for all categories and for some; `None` logs nothing.
+///
+/// The longest prefix of a category that has a setting decides. As text: settings with commas between them, `LEVEL` for all
+/// categories or `PREFIX=LEVEL`; levels in any case, and `off`. White space around the parts means nothing.
+///
+/// ```
+/// use logtool::{Level, Levels};
+///
+/// let levels: Levels = "info, net=trace, net.tls=off".parse()?;
+/// assert_eq!(levels.of("shop"), Some(Level::Info));
+/// assert_eq!(levels.of("net.http"), Some(Level::Trace));
+/// assert_eq!(levels.of("net.tls"), None);
+/// # Ok::<(), logtool::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// For all categories without a setting, where that is set.
+    all: Option<Option<Level>>,
+    prefixes: Vec<(String, Option<Level>)>,
+}
+
+/// What is logged where nothing is set.
+const DEFAULT: Option<Level> = Some(Level::Info);
+
+impl Levels {
+    /// Nothing set: all categories from `Info` on.
+    pub fn new() -> Levels {
+        Levels::default()
+    }
+
+    /// Sets the least level of all categories that lie below `prefix`; the empty prefix means all without a setting.
+    ///
+    /// # Errors
+    /// `Invalid` if `prefix` is no name of a category.
+    pub fn set(&mut self, prefix: &str, level: impl Into<Option<Level>>) -> Result<()> {
+        let (prefix, level) = (dotted(prefix), level.into());
+        if prefix.is_empty() {
+            self.all = Some(level);
+            return Ok(());
+        }
+        let is_name = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ',' | '=');
+        if !prefix.split('.').all(|part| !part.is_empty() && part.chars().all(is_name)) {
+            let text = format!("{prefix:?} is no category: give names with dots between them, as net.http");
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        match self.prefixes.iter_mut().find(|(found, _)| *found == prefix) {
+            Some((_, found)) => *found = level,
+            None => self.prefixes.push((prefix.into_owned(), level)),
+        }
+        Ok(())
+    }
+
+    /// The least level that is logged of this category; `None` if nothing is.
+    pub fn of(&self, category: &str) -> Option<Level> {
+        let below = self.prefixes.iter().filter(|(prefix, _)| is_below(category, prefix));
+        let longest = below.max_by_key(|(prefix, _)| prefix.len()).map(|(_, level)| *level);
+        longest.or(self.all).unwrap_or(DEFAULT)
+    }
+
+    /// Takes over what is set in `other`.
+    pub(crate) fn overlay(&mut self, other: &Levels) {
+        self.all = other.all.or(self.all);
+        for (prefix, level) in &other.prefixes {
+            match self.prefixes.iter_mut().find(|(found, _)| found == prefix) {
+                Some((_, found)) => *found = *level,
+                None => self.prefixes.push((prefix.clone(), *level)),
+            }
+        }
+    }
+
+    /// The least threshold of any category.
+    pub(crate) fn least_threshold(&self) -> u8 {
+        let prefixes = self.prefixes.iter().map(|(_, level)| threshold(*level));
+        prefixes.chain([threshold(self.all.unwrap_or(DEFAULT))]).min().unwrap_or(OFF)
+    }
+}
+
+impl FromStr for Levels {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Levels> {
+        let mut levels = Levels::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (prefix, level) =
+                part.rsplit_once('=').map_or(("", part), |(prefix, level)| (prefix.trim(), level.trim()));
+            let level = if level.eq_ignore_ascii_case("off") {
+                None
+            } else {
+                let unknown = || {
+                    let what =
+                        format!("{level:?} in {text:?} is no level: use trace, debug, info, warn, error, fatal or off");
+                    Error::new(ErrorKind::Invalid, what)
+                };
+                Some(level.parse().map_err(|_| unknown())?)
+            };
+            if prefix.is_empty() && part.contains('=') {
+                let what = format!("{part:?} in {text:?} has no category in front of its =");
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            levels.set(prefix, level)?;
+        }
+        Ok(levels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_decides() {
+        let levels: Levels = "warn,net=debug,net.http.pool=off,shop::db=trace".parse().unwrap();
+        for (category, level) in [
+            ("main", Some(Level::Warn)),
+            ("net", Some(Level::Debug)),
+            ("net.http", Some(Level::Debug)),
+            ("network", Some(Level::Warn)),
+            ("net.http.pool.idle", None),
+            ("shop.db", Some(Level::Trace)),
+        ] {
+            assert_eq!(levels.of(category), level, "{category}");
+        }
+        assert_eq!(levels.least_threshold(), Level::Trace as u8);
+    }
+
+    #[test]
+    fn nothing_set_means_info() {
+        assert_eq!(Levels::new().of("any"), Some(Level::Info));
+        assert_eq!("".parse::<Levels>().unwrap(), Levels::new());
+        assert_eq!(" , INFO , ".parse::<Levels>().unwrap().of("any"), Some(Level::Info));
+        assert_eq!("off".parse::<Levels>().unwrap().least_threshold(), OFF);
+    }
+
+    #[test]
+    fn what_is_set_later_holds() {
+        let mut levels: Levels = "net=info,net=trace".parse().unwrap();
+        assert_eq!(levels.of("net"), Some(Level::Trace));
+        levels.set("net", None).unwrap();
+        assert_eq!(levels.of("net"), None);
+        levels.overlay(&"error,net=warn,db=debug".parse().unwrap());
+        assert_eq!(
+            (levels.of("x"), levels.of("net"), levels.of("db")),
+            (Some(Level::Error), Some(Level::Warn), Some(Level::Debug))
+        );
+        levels.overlay(&"net.tls=off".parse().unwrap());
+        assert_eq!((levels.of("x"), levels.of("net")), (Some(Level::Error), Some(Level::Warn)));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        for (text, wrong) in [
+            ("info,net=loud", "\"loud\""),
+            ("shout", "\"shout\""),
+            ("=info", "\"=info\""),
+            ("a..b=info", "\"a..b\""),
+            ("a b=info", "\"a b\""),
+        ] {
+            let error = text.parse::<Levels>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains(wrong), "{error}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The logger that the log macros write to: levels by category, hand-over to the log, deadlines.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::builder::LoggerBuilder;
+use crate::capture::KeptList;
+use crate::clock;
+use crate::entry::Level;
+use crate::error::{Error, ErrorKind, Result};
+use crate::global::{self, GlobalGuard};
+use crate::levels::{Levels, threshold};
+use crate::mirror::Mirror;
+use crate::site::Site;
+use crate::stats::LoggerStats;
+use crate::synchronous::Synchronous;
+use crate::thread::{give_back_buffer, take_buffer, thread_id};
+
+/// A log that the macros write to: [`info!`](crate::info) and the like. Clones are handles of the same log.
+///
+/// Each call writes its entry to the operating system before it returns: it then survives the end of the process. What one
+/// thread logs is in the log in its order.
+///
+/// ```
+/// use logtool::{Level, Logger, debug, info, try_error};
+/// use std::time::Duration;
+///
+/// # let dir = std::env::temp_dir().join(format!("logtool-doc-logger-{}", std::process::id()));
+/// let log = Logger::builder(&dir).level(Level::Info).levels_from_env("SHOP_LOG")?.open()?;
+/// let _guard = log.set_global()?;
+/// let (id, path) = (7, "/a");
+/// info!("GET {path} for {id}");              // text, and fields `path` and `id`
+/// info!(user = id; "request done");          // a field that is not part of the text
+/// debug!("{}", format!("{path:?}"));         // below the level: evaluates nothing
+/// log.set_level("shop.db", Level::Trace)?;   // by prefix, while running
+/// if let Err(refused) = try_error!("card declined") {
+///     eprintln!("not logged: {refused}");
+/// }
+/// println!("{}", log.close(Duration::from_secs(5))?);
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok::<(), logtool::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Logger(Arc<Inner>);
+
+/// Takes an error of the log, see [`LoggerBuilder::on_error`].
+pub(crate) type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
+
+struct Inner {
+    levels: LevelTable,
+    log: Synchronous,
+    mirror: Option<Mirror>,
+    drop_wait: Duration,
+}
+
+/// What the levels say, and short cuts to that.
+struct LevelTable {
+    levels: Mutex<Levels>,
+    /// The least threshold of any category.
+    least: AtomicU8,
+    /// A number that no other state of any logger's levels has.
+    key: AtomicU64,
+}
+
+/// The next key; 0 is that of a site which has never asked.
+fn next_key() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// Why an entry was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The logger was closed.
+    Closed,
+    /// The disk has no room. The entry may still be written once there is some, unless the process ends before.
+    NoSpace,
+    /// The system failed to write. The entry may still be written later, unless the process ends before.
+    Io,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refused::Closed => "the logger was closed",
+            Refused::NoSpace => "no space left for the log",
+            Refused::Io => "the log could not be written",
+        })
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Refused {
+    pub(crate) fn of(error: &Error) -> Refused {
+        match error.kind() {
+            ErrorKind::Closed => Refused::Closed,
+            ErrorKind::NoSpace => Refused::NoSpace,
+            _ => Refused::Io,
+        }
+    }
+}
+
+/// What a call gives that logged nothing because it need not.
+pub const ACCEPTED: std::result::Result<(), Refused> = Ok(());
+
+impl Logger {
+    /// Settings of a logger for the log in `dir`, which is made if it is not there.
+    pub fn builder(dir: impl AsRef<Path>) -> LoggerBuilder {
+        LoggerBuilder::new(dir.as_ref())
+    }
+
+    pub(crate) fn start(levels: Levels, log: Synchronous, mirror: Option<Mirror>, drop_wait: Duration) -> Logger {
+        let least = AtomicU8::new(levels.least_threshold());
+        let levels = LevelTable { levels: Mutex::new(levels), least, key: AtomicU64::new(next_key()) };
+        Logger(Arc::new(Inner { levels, log, mirror, drop_wait }))
+    }
+
+    /// Makes this the logger of all calls without `logger:`, until the guard is dropped. Before that they do nothing.
+    ///
+    /// # Errors
+    /// `Invalid` if there is a global logger already.
+    pub fn set_global(&self) -> Result<GlobalGuard> {
+        global::set(self)
+    }
+
+    /// The global logger, if one is set.
+    pub fn global() -> Option<Logger> {
+        global::global()
+    }
+
+    /// Sets the least level that is logged of all categories below `prefix`, from now on; `None` for nothing. The empty
+    /// prefix means all categories that have no setting of their own.
+    ///
+    /// # Errors
+    /// `Invalid` if `prefix` is no name of a category.
+    pub fn set_level(&self, prefix: &str, level: impl Into<Option<Level>>) -> Result<()> {
+        let level = level.into();
+        global::change_levels(self, || {
+            let table = &self.0.levels;
+            let mut levels = table.levels.lock().unwrap_or_else(PoisonError::into_inner);
+            levels.set(prefix, level)?;
+            table.least.store(levels.least_threshold(), Relaxed);
+            table.key.store(next_key(), Relaxed);
+            Ok(())
+        })
+    }
+
+    /// The levels as they are set now.
+    pub fn levels(&self) -> Levels {
+        self.0.levels.levels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Hands all that was logged to the operating system: it then survives the end of the process. It is there already,
+    /// unless a call has failed.
+    ///
+    /// # Errors
+    /// `TimedOut` if `wait` is over first: it goes on in the background. `Closed` after [`close`](Logger::close). Otherwise
+    /// what the system says; all is kept and tried again.
+    pub fn flush(&self, wait: Duration) -> Result<()> {
+        self.0.log.flush(wait)
+    }
+
+    /// Brings all that was logged to stable storage: it then survives a power cut.
+    ///
+    /// # Errors
+    /// As [`flush`](Logger::flush).
+    pub fn sync(&self, wait: Duration) -> Result<()> {
+        self.0.log.sync(wait)
+    }
+
+    /// Flushes, syncs and seals the log, and ends it for all handles. Returns what was done, also if it was closed before.
+    ///
+    /// # Errors
+    /// As [`flush`](Logger::flush); the log is then still open, and another call tries again.
+    pub fn close(&self, wait: Duration) -> Result<LoggerStats> {
+        self.0.log.close(wait)
+    }
+
+    /// What was done, and what went wrong.
+    pub fn stats(&self) -> LoggerStats {
+        self.0.log.stats()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn log_for_tests(&self) -> &Synchronous {
+        &self.0.log
+    }
+
+    pub(crate) fn drop_wait(&self) -> Duration {
+        self.0.drop_wait
+    }
+
+    /// Whether `other` is a handle of the same log.
+    pub(crate) fn is(&self, other: &Logger) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether this level of this category is logged.
+    pub(crate) fn logs(&self, level: Level, category: &str) -> bool {
+        let levels = self.0.levels.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        level as u8 >= threshold(levels.of(category))
+    }
+
+    /// Encodes the arguments, and hands the entry to the log. No lock is held while they are encoded: a Display may log.
+    fn hand_over<L: KeptList>(&self, site: &'static Site, kept: &L) -> std::result::Result<(), Refused> {
+        let mut body = take_buffer();
+        kept.encode_all(&mut body);
+        let result = self.accept(site, &body);
+        give_back_buffer(body);
+        result
+    }
+
+    fn accept(&self, site: &'static Site, body: &[u8]) -> std::result::Result<(), Refused> {
+        let time_ns = clock::now_ns();
+        let result = self.0.log.append(site, time_ns, body);
+        if let Some(mirror) = &self.0.mirror {
+            mirror.show(site, time_ns, thread_id(), body);
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logger").field("dir", &self.0.log.path()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Best effort: who needs to know calls close.
+        let _ = self.log.close(self.drop_wait);
+    }
+}
+
+impl Site {
+    /// Whether this logger logs this call.
+    #[inline]
+    pub fn is_enabled_in(&'static self, logger: &Logger) -> bool {
+        let table = &logger.0.levels;
+        if self.level as u8 >= table.least.load(Relaxed) {
+            let key = table.key.load(Relaxed);
+            return self.verdict(key).unwrap_or_else(|| self.ask(logger, key));
+        }
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask(&'static self, logger: &Logger, key: u64) -> bool {
+        let is_on = logger.logs(self.level, &self.category());
+        self.set_verdict(key, is_on);
+        is_on
+    }
+
+    /// Logs to the global logger.
+    #[inline(never)]
+    pub fn log<L: KeptList>(&'static self, kept: &L) {
+        // Who needs to know calls `try_info!` and the like; failures are counted.
+        let _ = self.try_log(kept);
+    }
+
+    /// Logs to the global logger, and tells whether that took it.
+    ///
+    /// # Errors
+    /// Why it did not.
+    #[inline(never)]
+    pub fn try_log<L: KeptList>(&'static self, kept: &L) -> std::result::Result<(), Refused> {
+        match global::global() {
+            Some(logger) => logger.hand_over(self, kept),
+            None => ACCEPTED,
+        }
+    }
+
+    /// Logs to this logger.
+    #[inline(never)]
+    pub fn log_to<L: KeptList>(&'static self, logger: &Logger, kept: &L) {
+        // As in `log`.
+        let _ = logger.hand_over(self, kept);
+    }
+
+    /// Logs to this logger, and tells whether it took it.
+    ///
+    /// # Errors
+    /// Why it did not.
+    #[inline(never)]
+    pub fn try_log_to<L: KeptList>(&'static self, logger: &Logger, kept: &L) -> std::result::Result<(), Refused> {
+        logger.hand_over(self, kept)
+    }
+}
+
+const _: () = {
+    const fn is_shared<T: Send + Sync + Clone + 'static>() {}
+    is_shared::<Logger>();
+};

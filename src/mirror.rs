@@ -1,0 +1,100 @@
+//! Entries shown on standard error too, as they are logged.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::entry::{CallSite, Entry, EntryHead, Level};
+use crate::escape::escape;
+use crate::render::{Renderer, UtcStamper, push_line_utc};
+use crate::site::Site;
+
+/// Shows entries from a level on, one line each.
+pub(crate) struct Mirror {
+    level: Level,
+    lines: Mutex<Lines>,
+}
+
+struct Lines {
+    out: Box<dyn Write + Send>,
+    /// By the number of the call site.
+    definitions: HashMap<u32, Arc<CallSite>>,
+    renderer: Renderer,
+    stamper: UtcStamper,
+}
+
+impl Mirror {
+    /// A mirror on standard error.
+    pub(crate) fn stderr(level: Level) -> Mirror {
+        Mirror::new(level, Box::new(std::io::stderr()))
+    }
+
+    fn new(level: Level, out: Box<dyn Write + Send>) -> Mirror {
+        let (renderer, stamper) = (Renderer::new(), UtcStamper::default());
+        Mirror { level, lines: Mutex::new(Lines { out, definitions: HashMap::new(), renderer, stamper }) }
+    }
+
+    /// Shows an entry, if its level is high enough.
+    pub(crate) fn show(&self, site: &Site, time_ns: i64, tid: u32, body: &[u8]) {
+        if site.level < self.level {
+            return;
+        }
+        let thread = std::thread::current();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let Lines { out, definitions, renderer, stamper } = &mut *lines;
+        let definition = definitions.entry(site.number()).or_insert_with(|| Arc::new(site.definition()));
+        let head = EntryHead { time_ns, tseq: 0, tid, site: site.number() };
+        let entry = Entry { seq: 0, flags: 0, head, site: Some(definition), thread: thread.name(), body };
+        let mut line = Vec::new();
+        push_line_utc(renderer, stamper, &entry, &mut String::new(), &mut line);
+        // One write a line, so that those of several processes stay whole. Nobody is left to be told if it fails.
+        let _ = out.write_all(format!("{}\n", escape(&line)).as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+impl fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mirror").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Origin;
+    use crate::value::Value;
+
+    /// A place that several can write to.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    static LOW: Site = Site::new(Level::Info, Origin::Name("net"), "a.rs", 1, "low", &[], 1);
+    static HIGH: Site = Site::new(Level::Warn, Origin::Name("net"), "a.rs", 2, "got {what}", &["what"], 1);
+
+    #[test]
+    fn entries_from_the_level_on_are_one_safe_line_each() {
+        let out = Shared::default();
+        let mirror = Mirror::new(Level::Warn, Box::new(out.clone()));
+        let mut body = Vec::new();
+        Value::Str("two\nlines \x1b[31m").encode(&mut body);
+        crate::global::register(&LOW);
+        crate::global::register(&HIGH);
+        mirror.show(&LOW, 0, 7, &[]);
+        mirror.show(&HIGH, 0, 7, &body);
+        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        let (front, message) = text.split_once(" a.rs:2 ").unwrap();
+        assert!(front.starts_with("1970-01-01T00:00:00.000000Z WARN net "), "{text}");
+        assert_eq!(message, "got two\\nlines \\x1b[31m\n");
+    }
+}

@@ -1,0 +1,237 @@
+//! Call sites of the log macros: one static each, which tells with one load whether its calls are logged.
+//!
+//! ```text
+//! state    0 new -> registered at its first call -> off or on, set anew whenever levels or the global logger change
+//! verdict  for calls with `logger:`: [key of the logger's levels, 63 bits | on, 1 bit], good as long as the key is the same
+//! ```
+//! Both only spare the work of asking the levels again, so all accesses are relaxed: a call that runs at the same time as a
+//! change of levels may go by either.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::category::{Category, dotted};
+use crate::entry::{CallSite, Level};
+
+/// Not registered yet.
+const NEW: u8 = 0;
+/// Not logged by the global logger.
+const OFF: u8 = 1;
+/// Logged by the global logger.
+const ON: u8 = 2;
+
+/// Where the category of a call site comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin {
+    /// A name: of the module, or as it was given.
+    Name(&'static str),
+    /// A static.
+    Category(&'static Category),
+}
+
+/// A call of a log macro in the source.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) level: Level,
+    origin: Origin,
+    file: &'static str,
+    line: u32,
+    template: &'static str,
+    fields: &'static [&'static str],
+    /// One in so many calls is logged.
+    every: u32,
+    /// How many calls of a sampled site were enabled.
+    calls: AtomicU64,
+    state: AtomicU8,
+    verdict: AtomicU64,
+    /// Counted from 1 on in the order of registration; 0 before that.
+    number: AtomicU32,
+}
+
+impl Site {
+    /// A call site that is not registered yet.
+    ///
+    /// # Panics
+    /// If `every` is 0: at compile time, since this is made for statics.
+    pub const fn new(
+        level: Level,
+        origin: Origin,
+        file: &'static str,
+        line: u32,
+        template: &'static str,
+        fields: &'static [&'static str],
+        every: u32,
+    ) -> Site {
+        assert!(every > 0, "`every` is 0: give 1 to log each call");
+        Site {
+            level,
+            origin,
+            file,
+            line,
+            template,
+            fields,
+            every,
+            calls: AtomicU64::new(0),
+            state: AtomicU8::new(NEW),
+            verdict: AtomicU64::new(0),
+            number: AtomicU32::new(0),
+        }
+    }
+
+    /// The category's name, with dots.
+    pub(crate) fn category(&self) -> Cow<'static, str> {
+        match self.origin {
+            Origin::Name(name) => dotted(name),
+            Origin::Category(category) => category.name(),
+        }
+    }
+
+    /// The definition as the log stores it.
+    pub(crate) fn definition(&self) -> CallSite {
+        CallSite {
+            level: self.level,
+            category: self.category().into_owned(),
+            file: self.file.to_owned(),
+            line: self.line,
+            template: self.template.to_owned(),
+            fields: self.fields.iter().map(|&field| field.to_owned()).collect(),
+        }
+    }
+
+    /// Whether the global logger logs this call.
+    #[inline]
+    pub fn is_enabled(&'static self) -> bool {
+        match self.state.load(Relaxed) {
+            OFF => false,
+            ON => true,
+            _ => self.register(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn register(&'static self) -> bool {
+        crate::global::register(self);
+        self.state.load(Relaxed) == ON
+    }
+
+    /// Whether it is this call's turn, where one in so many is logged: the first one's, and then each so-many-th one's.
+    #[inline]
+    pub fn takes_turn(&self) -> bool {
+        self.calls.fetch_add(1, Relaxed).is_multiple_of(u64::from(self.every))
+    }
+
+    /// Takes note of whether the global logger logs this level of this category.
+    pub(crate) fn set_on(&self, is_on: bool) {
+        self.state.store(if is_on { ON } else { OFF }, Relaxed);
+    }
+
+    /// What is known of the levels with this key, if anything.
+    #[inline]
+    pub(crate) fn verdict(&self, key: u64) -> Option<bool> {
+        let verdict = self.verdict.load(Relaxed);
+        (verdict >> 1 == key).then_some(verdict & 1 == 1)
+    }
+
+    /// Takes note of what the levels with this key say.
+    pub(crate) fn set_verdict(&self, key: u64, is_on: bool) {
+        self.verdict.store(key << 1 | u64::from(is_on), Relaxed);
+    }
+
+    /// Its number, 0 before it is registered.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Relaxed);
+    }
+}
+
+/// The least level that is compiled in: calls below it are no code. Features of this crate set it, `release_max_level_*` for
+/// builds without debug assertions before `max_level_*`; of several the one that logs least holds.
+const COMPILED: u8 = {
+    let any = if cfg!(feature = "max_level_off") {
+        7
+    } else if cfg!(feature = "max_level_fatal") {
+        6
+    } else if cfg!(feature = "max_level_error") {
+        5
+    } else if cfg!(feature = "max_level_warn") {
+        4
+    } else if cfg!(feature = "max_level_info") {
+        3
+    } else if cfg!(feature = "max_level_debug") {
+        2
+    } else {
+        1
+    };
+    let release = if cfg!(debug_assertions) {
+        0
+    } else if cfg!(feature = "release_max_level_off") {
+        7
+    } else if cfg!(feature = "release_max_level_fatal") {
+        6
+    } else if cfg!(feature = "release_max_level_error") {
+        5
+    } else if cfg!(feature = "release_max_level_warn") {
+        4
+    } else if cfg!(feature = "release_max_level_info") {
+        3
+    } else if cfg!(feature = "release_max_level_debug") {
+        2
+    } else if cfg!(feature = "release_max_level_trace") {
+        1
+    } else {
+        0
+    };
+    // As in `log`: a release has its own setting where it has one.
+    if release > 0 { release } else { any }
+};
+
+/// Whether calls of this level are compiled in.
+pub const fn is_compiled(level: Level) -> bool {
+    level as u8 >= COMPILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SITE: Site = Site::new(Level::Info, Origin::Name("shop::net"), "src/net.rs", 7, "{a} {}", &["", "a"], 3);
+
+    #[test]
+    fn a_definition_says_what_the_static_says() {
+        let definition = SITE.definition();
+        assert_eq!((definition.level, definition.line), (Level::Info, 7));
+        assert_eq!((definition.category.as_str(), definition.file.as_str()), ("shop.net", "src/net.rs"));
+        assert_eq!((definition.template.as_str(), definition.fields.join("|").as_str()), ("{a} {}", "|a"));
+    }
+
+    #[test]
+    fn one_in_so_many_calls_has_its_turn() {
+        let turns: Vec<bool> = (0..7).map(|_| SITE.takes_turn()).collect();
+        assert_eq!(turns, [true, false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_verdict_is_good_for_its_key_only() {
+        SITE.set_verdict(5, true);
+        assert_eq!((SITE.verdict(5), SITE.verdict(6)), (Some(true), None));
+        SITE.set_verdict(6, false);
+        assert_eq!((SITE.verdict(5), SITE.verdict(6)), (None, Some(false)));
+    }
+
+    #[test]
+    fn the_features_say_what_is_compiled_in() {
+        let compiled = Level::ALL.map(is_compiled);
+        let expected = if cfg!(feature = "max_level_warn") {
+            [false, false, false, true, true, true]
+        } else if cfg!(feature = "max_level_off") {
+            [false; 6]
+        } else {
+            [true; 6]
+        };
+        assert_eq!(compiled, expected);
+    }
+}

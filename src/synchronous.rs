@@ -1,0 +1,311 @@
+//! A log whose every call writes before it returns, and the thread that looks after it.
+//!
+//! ```text
+//! log call        -> lock -> append, write -> unlock
+//! thread          -> each second, and when a sync is due: lock -> rolls, syncs, retention -> unlock
+//! flush and close -> asked of the thread, so that a caller's deadline holds also where the disk hangs
+//! ```
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::control::{DropMarker, DropReason};
+use crate::entry::{EntryHead, Level};
+use crate::error::{Error, ErrorKind, Result};
+use crate::logger::{OnError, Refused};
+use crate::site::Site;
+use crate::stats::{LoggerStats, WriterStats};
+use crate::sync::without_signals;
+use crate::thread::thread_id;
+use crate::writer::Writer;
+
+/// The thread looks after the log at least this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A log behind a lock.
+pub(crate) struct Synchronous {
+    shared: Arc<Shared>,
+    jobs: Sender<Job>,
+}
+
+struct Shared {
+    place: Mutex<Place>,
+    path: PathBuf,
+    /// Entries from this level on are synced before their call returns.
+    sync_at: Option<Level>,
+    on_error: Option<OnError>,
+    /// What was told last of the calls, and of the thread's work.
+    told_of_calls: Told,
+    told_of_work: Told,
+    refused: AtomicU64,
+}
+
+/// What the lock guards.
+struct Place {
+    writer: Writer,
+    /// What the writer calls each site, by the site's number; 0 if it does not know it yet.
+    ids: Vec<u32>,
+    /// The threads that the writer knows.
+    threads: HashSet<u32>,
+    /// Refused entries that the log does not tell of yet.
+    dropped: Option<DropMarker>,
+}
+
+/// Asked of the thread.
+enum Job {
+    Flush(Sender<Result<()>>),
+    Sync(Sender<Result<()>>),
+    Close(Sender<Result<()>>),
+    /// A sync is due sooner than the thread thought.
+    Look,
+}
+
+impl Synchronous {
+    /// Starts the thread.
+    pub(crate) fn start(
+        writer: Writer,
+        path: PathBuf,
+        sync_at: Option<Level>,
+        on_error: Option<OnError>,
+    ) -> Result<Synchronous> {
+        let place = Place { writer, ids: Vec::new(), threads: HashSet::new(), dropped: None };
+        let shared = Arc::new(Shared {
+            place: Mutex::new(place),
+            path,
+            sync_at,
+            on_error,
+            told_of_calls: Told::default(),
+            told_of_work: Told::default(),
+            refused: AtomicU64::new(0),
+        });
+        let (jobs, inbox) = channel();
+        let of_thread = Arc::clone(&shared);
+        without_signals(|| {
+            std::thread::Builder::new().name("logtool".into()).spawn(move || of_thread.look_after(&inbox))
+        })
+        .map_err(|error| Error::io("cannot start the thread of the log", error).at(&shared.path))?;
+        Ok(Synchronous { shared, jobs })
+    }
+
+    pub(crate) fn path(&self) -> &PathBuf {
+        &self.shared.path
+    }
+
+    /// Writes an entry.
+    pub(crate) fn append(&self, site: &'static Site, time_ns: i64, body: &[u8]) -> std::result::Result<(), Refused> {
+        let mut place = self.shared.place();
+        let was_due = place.writer.sync_due();
+        let result = place.append(site, time_ns, body);
+        let result = match self.shared.sync_at {
+            Some(level) if site.level >= level => result.and_then(|()| place.writer.sync().map(|_| ())),
+            _ => result,
+        };
+        let is_due = was_due.is_none() && place.writer.sync_due().is_some();
+        drop(place);
+        if is_due {
+            // Without the thread nobody waits for this.
+            let _ = self.jobs.send(Job::Look);
+        }
+        self.shared.tell(&self.shared.told_of_calls, &result);
+        result.map_err(|error| {
+            self.shared.refused.fetch_add(1, Relaxed);
+            Refused::of(&error)
+        })
+    }
+
+    pub(crate) fn flush(&self, wait: Duration) -> Result<()> {
+        self.ask(Job::Flush, wait, "flush")
+    }
+
+    pub(crate) fn sync(&self, wait: Duration) -> Result<()> {
+        self.ask(Job::Sync, wait, "sync")
+    }
+
+    pub(crate) fn close(&self, wait: Duration) -> Result<LoggerStats> {
+        match self.ask(Job::Close, wait, "close") {
+            // The thread ends when the log is closed.
+            Err(error) if error.kind() == ErrorKind::Closed => Ok(self.stats()),
+            other => other.map(|()| self.stats()),
+        }
+    }
+
+    fn ask(&self, job: fn(Sender<Result<()>>) -> Job, wait: Duration, what: &str) -> Result<()> {
+        let (answer, answers) = channel();
+        let closed = || Error::new(ErrorKind::Closed, "the log was closed: open it again to write").at(self.path());
+        self.jobs.send(job(answer)).map_err(|_| closed())?;
+        match answers.recv_timeout(wait) {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Disconnected) => Err(closed()),
+            Err(RecvTimeoutError::Timeout) => {
+                let text = format!("the {what} took longer than {wait:?}: it goes on in the background");
+                Err(Error::new(ErrorKind::TimedOut, text).at(self.path()))
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self) -> LoggerStats {
+        let writer = self.shared.place().writer.stats();
+        LoggerStats { writer, refused: self.shared.refused.load(Relaxed) }
+    }
+}
+
+impl Place {
+    fn append(&mut self, site: &'static Site, time_ns: i64, body: &[u8]) -> Result<()> {
+        let head = EntryHead { time_ns, tseq: 0, tid: self.tid(), site: self.id(site) };
+        let next_seq = self.writer.next_seq();
+        let taken = self.tell_of_dropped().and_then(|()| self.writer.entry_encoded(&head, 0, body));
+        if let Err(error) = taken {
+            let is_taken = self.writer.next_seq() != next_seq;
+            if !is_taken && error.kind() != ErrorKind::Closed {
+                self.drop_entry(&head, site.level, &error);
+            }
+            return Err(error);
+        }
+        self.writer.flush().map(|_| ())
+    }
+
+    /// This thread, known to the writer by its name.
+    fn tid(&mut self) -> u32 {
+        let tid = thread_id();
+        if self.threads.insert(tid)
+            && let Some(name) = std::thread::current().name()
+        {
+            self.writer.name_thread(tid, name);
+        }
+        tid
+    }
+
+    /// What the writer calls the site.
+    fn id(&mut self, site: &'static Site) -> u32 {
+        if site.number() == 0 {
+            crate::global::register(site);
+        }
+        let number = site.number() as usize;
+        if self.ids.len() <= number {
+            self.ids.resize(number + 1, 0);
+        }
+        if self.ids[number] == 0 {
+            self.ids[number] = self.writer.define(&site.definition());
+        }
+        self.ids[number]
+    }
+
+    fn drop_entry(&mut self, head: &EntryHead, level: Level, error: &Error) {
+        let reason = if error.kind() == ErrorKind::NoSpace { DropReason::DiskFull } else { DropReason::Policy };
+        let marker = DropMarker { count: 0, time_ns: head.time_ns, tseq: 0, tid: 0, reason, level: 0 };
+        let dropped = self.dropped.get_or_insert(marker);
+        dropped.count += 1;
+        dropped.level = dropped.level.max(level as u8);
+    }
+
+    /// Has the log tell of the entries that were refused.
+    fn tell_of_dropped(&mut self) -> Result<()> {
+        if let Some(marker) = &self.dropped {
+            self.writer.drop_entries(marker)?;
+            self.dropped = None;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread: does what it is asked for, and what is to be done from time to time, until the log is closed.
+    fn look_after(&self, inbox: &Receiver<Job>) {
+        let mut troubles = 0;
+        loop {
+            let due = self.place().writer.sync_due();
+            let wait = due.map_or(LOOK_EVERY, |due| due.saturating_duration_since(Instant::now()).min(LOOK_EVERY));
+            match inbox.recv_timeout(wait) {
+                Ok(Job::Look) => {}
+                Ok(Job::Flush(answer)) => self.answer(&answer, |place| place.writer.flush().map(|_| ())),
+                Ok(Job::Sync(answer)) => self.answer(&answer, |place| place.writer.sync().map(|_| ())),
+                Ok(Job::Close(answer)) => {
+                    let result = self.close();
+                    let is_closed = result.is_ok();
+                    // Who asked may have gone.
+                    let _ = answer.send(result);
+                    if is_closed {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => troubles = self.tick(troubles),
+                Err(RecvTimeoutError::Disconnected) => {
+                    // Nobody can log any more, nor ask for another try.
+                    let _ = self.close();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn answer(&self, answer: &Sender<Result<()>>, work: impl FnOnce(&mut Place) -> Result<()>) {
+        let mut place = self.place();
+        let result = place.tell_of_dropped().and_then(|()| work(&mut place));
+        drop(place);
+        // Who asked may have gone.
+        let _ = answer.send(result);
+    }
+
+    fn close(&self) -> Result<()> {
+        let mut place = self.place();
+        place.tell_of_dropped()?;
+        place.writer.close().map(|_| ())
+    }
+
+    /// The regular work. Returns how many troubles the writer has had; it counts many that are no call's answer.
+    fn tick(&self, troubles_before: u64) -> u64 {
+        let mut place = self.place();
+        let result = place.writer.tick(clock::now_ns());
+        let stats = place.writer.stats();
+        drop(place);
+        let troubles = troubles(&stats);
+        let result = match stats.last_failure {
+            Some(text) if result.is_ok() && troubles > troubles_before => {
+                Err(Error::new(ErrorKind::Io, text).at(&self.path))
+            }
+            _ => result,
+        };
+        self.tell(&self.told_of_work, &result);
+        troubles
+    }
+
+    /// Tells of an error, unless the one before was of the same kind. Called without the lock: the callback may log.
+    fn tell(&self, told: &Told, result: &Result<()>) {
+        if let Some(error) = told.news(result)
+            && error.kind() != ErrorKind::Closed
+            && let Some(on_error) = &self.on_error
+        {
+            on_error(error);
+        }
+    }
+}
+
+fn troubles(stats: &WriterStats) -> u64 {
+    stats.write_failures + stats.sync_failures + stats.roll_failures + stats.retention_failures
+}
+
+/// The kind of error that was told last: 0 for none.
+#[derive(Default)]
+struct Told(AtomicU8);
+
+impl Told {
+    /// The error, if it is of another kind than what was told last. A success makes the next error news.
+    fn news<'a>(&self, result: &'a Result<()>) -> Option<&'a Error> {
+        let error = result.as_ref().err();
+        let kind = error.map_or(0, |error| error.kind() as u8 + 1);
+        let before = self.0.swap(kind, Relaxed);
+        error.filter(|_| before != kind)
+    }
+}
+
+#[cfg(test)]
+mod tests;

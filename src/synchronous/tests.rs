@@ -1,0 +1,203 @@
+//! A synchronous log on a disk that fails or is full, and its deadlines.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::builder::LoggerBuilder;
+use crate::capture::{Plain, keep::*};
+use crate::finding::NoteKind;
+use crate::logger::Logger;
+use crate::options::Options;
+use crate::reader::LogReader;
+use crate::site::Origin;
+use crate::snapshot::Snapshot;
+use crate::state::read_state;
+use crate::storage_sim::{Call, Fault, SimStorage};
+use crate::walk::Item;
+
+static INFO: Site = Site::new(Level::Info, Origin::Name("net"), "a.rs", 1, "{}", &[""], 1);
+static ERROR: Site = Site::new(Level::Error, Origin::Name("net"), "a.rs", 2, "{}", &[""], 1);
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn open(storage: &SimStorage, set: impl FnOnce(LoggerBuilder) -> LoggerBuilder) -> Logger {
+    set(Logger::builder("/sim")).open_on(storage.shared()).unwrap()
+}
+
+fn log(site: &'static Site, logger: &Logger, number: u64) -> std::result::Result<(), Refused> {
+    site.try_log_to(logger, &((&&&Plain(&number)).show(), ()))
+}
+
+/// The numbers that were logged, and how many entries the log tells to be dropped.
+fn read(storage: &SimStorage) -> (Vec<u64>, u64) {
+    let mut reader = LogReader::new(Snapshot::take(storage.kill().shared()).unwrap());
+    let (mut numbers, mut dropped) = (Vec::new(), 0);
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Entry(entry) => match entry.values().next() {
+                Some(crate::value::Value::U64(number)) => numbers.push(number),
+                other => panic!("{other:?}"),
+            },
+            Item::Note(note) => {
+                if let NoteKind::Dropped { marker, .. } = &note.kind {
+                    dropped += marker.count;
+                }
+            }
+            Item::Finding(finding) => panic!("{finding:?}"),
+        }
+    }
+    (numbers, dropped)
+}
+
+/// Waits until this holds; the work in the background takes its time.
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn each_call_has_written_when_it_returns() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder);
+    for number in 0..5 {
+        assert_eq!(log(&INFO, &logger, number), Ok(()));
+        assert_eq!(read(&storage).0.last(), Some(&number));
+    }
+}
+
+#[test]
+fn all_that_threads_log_is_there_in_the_order_of_each() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let logger = &logger;
+            scope.spawn(move || (0..200).for_each(|number| log(&INFO, logger, thread * 1000 + number).unwrap()));
+        }
+    });
+    let (numbers, _) = read(&storage);
+    for thread in 0..4 {
+        let of_thread: Vec<u64> = numbers.iter().copied().filter(|number| number / 1000 == thread).collect();
+        assert_eq!(of_thread, (0..200).map(|number| thread * 1000 + number).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_every_entry_is_there_or_counted() {
+    let storage = SimStorage::new();
+    let told = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&told);
+    // A batch of one entry: once one waits, the next one is refused.
+    let options = Options::new().batch_bytes(1).preallocate_bytes(0);
+    let logger = open(&storage, |builder| {
+        builder.options(options).on_error(move |error| {
+            assert_eq!(error.kind(), ErrorKind::NoSpace);
+            counter.fetch_add(1, Relaxed);
+        })
+    });
+    assert_eq!(log(&INFO, &logger, 0), Ok(()));
+    storage.set_capacity(Some(0));
+    for number in 1..=5 {
+        assert_eq!(log(&INFO, &logger, number), Err(Refused::NoSpace));
+    }
+    assert_eq!(told.load(Relaxed), 1);
+    assert_eq!(logger.flush(LONG).unwrap_err().kind(), ErrorKind::NoSpace);
+    storage.set_capacity(None);
+    assert_eq!(log(&INFO, &logger, 6), Ok(()));
+    assert_eq!(logger.stats().refused, 5);
+    // The first one waited, and was written when there was room.
+    assert_eq!(read(&storage), (vec![0, 1, 6], 4));
+    storage.set_capacity(Some(0));
+    assert_eq!(log(&INFO, &logger, 7), Err(Refused::NoSpace));
+    assert_eq!(told.load(Relaxed), 2);
+}
+
+#[test]
+fn a_callback_may_log() {
+    let storage = SimStorage::new();
+    let place: Arc<Mutex<Option<Logger>>> = Arc::default();
+    let in_callback = Arc::clone(&place);
+    let logger = open(&storage, |builder| {
+        builder.on_error(move |_| {
+            let logger = in_callback.lock().unwrap().clone();
+            assert_eq!(log(&ERROR, &logger.unwrap(), 100), Ok(()));
+        })
+    });
+    *place.lock().unwrap() = Some(logger.clone());
+    storage.fail(Some(Call::Write), 0, 1, Fault::Error(std::io::ErrorKind::Other));
+    assert_eq!(log(&INFO, &logger, 1), Err(Refused::Io));
+    assert_eq!(read(&storage).0, [1, 100]);
+    place.lock().unwrap().take();
+}
+
+#[test]
+fn a_deadline_holds_while_the_log_is_busy() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder);
+    let log_of = &logger.log_for_tests();
+    let busy = log_of.shared.place();
+    let start = Instant::now();
+    for error in [
+        logger.flush(Duration::from_millis(20)).unwrap_err(),
+        logger.sync(Duration::from_millis(20)).unwrap_err(),
+        logger.close(Duration::from_millis(20)).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
+    assert!(start.elapsed() < LONG);
+    drop(busy);
+    // What was asked for is done later.
+    wait_for("closed in the background", || log(&INFO, &logger, 1) == Err(Refused::Closed));
+}
+
+#[test]
+fn what_was_logged_is_synced_though_nothing_more_is_logged() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder.sync_interval(Duration::from_millis(20)));
+    for number in 1..4 {
+        log(&INFO, &logger, number).unwrap();
+        wait_for("synced", || logger.stats().writer.synced_seq == number);
+    }
+}
+
+#[test]
+fn levels_that_are_synced_at_once_are_when_the_call_returns() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder.sync_interval(Duration::from_secs(3600)).sync_at(Level::Error));
+    log(&INFO, &logger, 1).unwrap();
+    wait_for("the first flush begins a sync", || logger.stats().writer.synced_seq == 1 || logger.sync(LONG).is_ok());
+    log(&INFO, &logger, 2).unwrap();
+    assert!(logger.stats().writer.synced_seq < 2);
+    log(&ERROR, &logger, 3).unwrap();
+    assert_eq!(logger.stats().writer.synced_seq, 3);
+}
+
+#[test]
+fn the_last_handle_closes_the_log() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder.drop_wait(LONG));
+    log(&INFO, &logger, 1).unwrap();
+    let clone = logger.clone();
+    drop(logger);
+    let is_closed = || read_state(&*storage.shared()).unwrap().unwrap().is_closed;
+    assert!(!is_closed());
+    drop(clone);
+    assert!(is_closed());
+}
+
+#[test]
+fn closing_twice_gives_the_same_and_calls_after_it_are_refused() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder);
+    log(&INFO, &logger, 1).unwrap();
+    let stats = logger.close(LONG).unwrap();
+    assert_eq!((stats.writer.entries, stats.refused), (1, 0));
+    assert_eq!(stats.to_string().split(',').next(), Some("1 entries"));
+    assert_eq!(logger.close(LONG).unwrap().writer, stats.writer);
+    assert_eq!(log(&INFO, &logger, 2), Err(Refused::Closed));
+    assert_eq!(logger.flush(LONG).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(read(&storage).0, [1]);
+}
