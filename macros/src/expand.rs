@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! {
-//!     let site = { static SITE: Site = Site::new(..); &SITE };
+//!     let site = { static LOGTOOL_CALL_SITE: Site = Site::new(..); &LOGTOOL_CALL_SITE };
 //!     if const { is_compiled(LEVEL) } && site.is_enabled() {   // one relaxed load, one branch
 //!         match (&argument, ..) { (a0, ..) => {                // evaluated here, so that `?` and `.await` work
 //!             if false { let _ = format_args!(LITERAL, ..); }  // rustc checks the call
@@ -73,6 +73,8 @@ pub(crate) enum Hole {
     /// `$crate`
     Crate,
     Logger,
+    /// The variable that the logger is bound to, standing where the logger stands.
+    Given,
     Category,
     Every,
     /// The format string.
@@ -95,6 +97,7 @@ pub(crate) fn hole(word: &str) -> Option<Hole> {
     Some(match word.split_once('_').unwrap_or((word, "")) {
         ("crate", _) => Hole::Crate,
         ("logger", _) => Hole::Logger,
+        ("given", _) => Hole::Given,
         ("category", _) => Hole::Category,
         ("every", _) => Hole::Every,
         ("literal", _) => Hole::Literal,
@@ -163,7 +166,9 @@ pub(crate) fn expand(plan: &Plan) -> String {
     let is_enabled = if plan.has_logger { "site.is_enabled_in(logger)" } else { "site.is_enabled()" };
     let with_logger = |inner: &str| {
         if plan.has_logger {
-            format!("match __logtool_crate::private::logger(&__logtool_logger) {{ logger => {inner} }}")
+            // In two steps: what is asked of it must not tell what type it has.
+            let logger = "match __logtool_crate::private::logger(__logtool_given) { logger =>";
+            format!("match &__logtool_logger {{ given => {logger} {inner} }} }}")
         } else {
             inner.to_owned()
         }
@@ -192,9 +197,9 @@ fn push_site(out: &mut String, plan: &Plan, template: &str, kept: &[Kept]) {
     // The static is hidden in a block of its own: no word of the caller can mean it.
     let _ = write!(
         out,
-        "let site = {{ static SITE: __logtool_crate::private::Site = __logtool_crate::private::Site::new(\
+        "let site = {{ static LOGTOOL_CALL_SITE: __logtool_crate::private::Site = __logtool_crate::private::Site::new(\
          __logtool_crate::Level::{level}, __logtool_crate::private::Origin::{category}, __logtool_crate::private::file!(), \
-         __logtool_crate::private::line!(), {template:?}, &{names:?}, {every}); &SITE }}; ",
+         __logtool_crate::private::line!(), {template:?}, &{names:?}, {every}); &LOGTOOL_CALL_SITE }}; ",
         level = plan.level,
     );
 }

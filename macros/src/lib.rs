@@ -27,7 +27,7 @@ pub fn log_call(input: TokenStream) -> TokenStream {
         "enabled" => Gives::IsEnabled,
         _ => Gives::Nothing,
     };
-    let trees: Vec<TokenTree> = arguments.into_iter().collect();
+    let trees: Vec<TokenTree> = arguments.into_iter().map(with_parentheses).collect();
     let tokens: Vec<Token> = trees.iter().map(token).collect();
     let parsed = if gives == Gives::IsEnabled { call::parse_enabled(&tokens) } else { call::parse(&tokens) };
     match parsed {
@@ -42,6 +42,23 @@ fn inside(tree: TokenTree) -> TokenStream {
         TokenTree::Group(group) => group.stream(),
         other => other.into(),
     }
+}
+
+/// What a macro of the caller passed on (`$value:expr`) stands in brackets that are not seen; rustc forgets them when it reads
+/// what this macro gives, and `$value * 2` would be another number. So they become parentheses.
+fn with_parentheses(tree: TokenTree) -> TokenTree {
+    let TokenTree::Group(group) = tree else { return tree };
+    let is_one = |stream: &TokenStream| stream.clone().into_iter().nth(1).is_none();
+    let has_operator = |stream: TokenStream| {
+        stream.into_iter().any(|tree| matches!(tree, TokenTree::Punct(mark) if mark.as_char() != ':'))
+    };
+    // A path stays: it may be that of a structure, `$path { .. }`.
+    let becomes_seen = group.delimiter() == Delimiter::None && !is_one(&group.stream()) && has_operator(group.stream());
+    let delimiter = if becomes_seen { Delimiter::Parenthesis } else { group.delimiter() };
+    let mut seen = Group::new(delimiter, group.stream().into_iter().map(with_parentheses).collect());
+    // The parentheses are ours: nobody is to be told that they are too many.
+    seen.set_span(if becomes_seen { Span::mixed_site().located_at(group.span()) } else { group.span() });
+    TokenTree::Group(seen)
 }
 
 /// The view of a token. What a macro of the caller passed on (`$text:literal`) stands in brackets that are not seen.
@@ -171,6 +188,7 @@ impl Source {
         match hole {
             Hole::Crate => self.krate.clone(),
             Hole::Logger => in_brackets(call.logger.as_ref()),
+            Hole::Given => TokenTree::Ident(Ident::new("given", self.ours_at(call.logger.as_ref()))).into(),
             Hole::Category => in_brackets(call.category.as_ref()),
             Hole::Every => in_brackets(call.every.as_ref()),
             Hole::Literal => self.slice(&(call.message.start..call.message.start + 1)),
@@ -179,8 +197,7 @@ impl Source {
             Hole::Field(number) => in_brackets(call.fields.get(*number).map(|field| &field.value)),
             Hole::Variable(name) => TokenTree::Ident(variable(name, self.literal_span())).into(),
             Hole::Check(number) => {
-                let there = arguments.get(*number).and_then(|range| self.trees.get(range.start)).map(innermost_span);
-                let span = Span::mixed_site().located_at(there.unwrap_or_else(|| self.literal_span()));
+                let span = self.ours_at(arguments.get(*number));
                 let mut star = Punct::new('*', Spacing::Alone);
                 star.set_span(span);
                 TokenStream::from_iter([
@@ -195,15 +212,22 @@ impl Source {
         self.trees[range.clone()].iter().cloned().collect()
     }
 
-    /// An expression, in parentheses unless it is one token.
+    /// An expression, in parentheses unless it is one word. What a macro of the caller passed on (`$value:expr`) is one token
+    /// too, but may be any expression.
     fn in_brackets(&self, range: &Range<usize>) -> TokenStream {
         let stream = self.slice(range);
-        if range.len() == 1 {
+        if let [TokenTree::Ident(_) | TokenTree::Literal(_)] = &self.trees[range.clone()] {
             return stream;
         }
         let mut group = Group::new(Delimiter::Parenthesis, stream);
         group.set_span(innermost_span(&self.trees[range.start]));
         TokenTree::Group(group).into()
+    }
+
+    /// A span for words of our own that are to stand where the caller's tokens stand; without those, where the literal is.
+    fn ours_at(&self, range: Option<&Range<usize>>) -> Span {
+        let there = range.and_then(|range| self.trees.get(range.start)).map(innermost_span);
+        Span::mixed_site().located_at(there.unwrap_or_else(|| self.literal_span()))
     }
 
     fn literal_span(&self) -> Span {

@@ -1,0 +1,145 @@
+//! The global logger, its levels, and what a logger takes from the environment or shows on standard error.
+
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use logtool::{Category, ErrorKind, Level, Logger, debug, debug_enabled, info, try_info, try_warn, warn, warn_enabled};
+
+use crate::harness::{Outcome, Run, temp_dir};
+use crate::log_calls::Memory;
+
+/// There is one global logger a process: tests that set it take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static DB: Category = Category::new("shop.db");
+
+#[test]
+fn without_a_global_logger_calls_do_nothing() {
+    let _turn = turn();
+    let evaluated = Cell::new(0);
+    let call = || {
+        warn!("{}", evaluated.replace(1));
+        (try_warn!("{}", evaluated.replace(1)), warn_enabled!())
+    };
+    assert_eq!(call(), (Ok(()), false));
+    assert_eq!(evaluated.get(), 0);
+    let memory = Memory::new();
+    let guard = memory.log.set_global().unwrap();
+    assert_eq!(call(), (Ok(()), true));
+    drop(guard);
+    assert!(Logger::global().is_none());
+    evaluated.set(0);
+    assert_eq!(call(), (Ok(()), false));
+    assert_eq!((evaluated.get(), memory.messages().len()), (0, 2));
+}
+
+#[test]
+fn a_second_global_logger_is_an_error_until_the_first_one_is_gone() {
+    let _turn = turn();
+    let (first, second) = (Memory::new(), Memory::new());
+    let guard = first.log.set_global().unwrap();
+    let error = second.log.set_global().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let call = |number: u32| info!("{number}");
+    call(1);
+    drop(guard);
+    call(2);
+    let _guard = second.log.set_global().unwrap();
+    call(3);
+    assert_eq!((first.messages(), second.messages()), (vec!["1".to_owned()], vec!["3".to_owned()]));
+}
+
+#[test]
+fn levels_of_the_global_logger_change_at_every_call_that_was_made_before() {
+    let _turn = turn();
+    let memory = Memory::with(|builder| builder.level(Level::Info));
+    let _guard = memory.log.set_global().unwrap();
+    let call = || {
+        debug!("here");
+        debug!(category: DB, "there");
+        (debug_enabled!(), debug_enabled!(DB))
+    };
+    assert_eq!(call(), (false, false));
+    memory.log.set_level("shop", Level::Debug).unwrap();
+    assert_eq!(call(), (false, true));
+    memory.log.set_level("shop.db", None).unwrap();
+    memory.log.set_level("main", Level::Trace).unwrap();
+    assert_eq!(call(), (true, false));
+    assert_eq!(memory.messages(), ["there", "here"]);
+}
+
+#[test]
+fn threads_see_the_global_logger_and_their_entries_are_all_there() {
+    let _turn = turn();
+    let memory = Memory::new();
+    let guard = memory.log.set_global().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || (0..50).for_each(|number| try_info!("{thread} {number}").unwrap()));
+        }
+    });
+    drop(guard);
+    let messages = memory.messages();
+    for thread in 0..4 {
+        let front = format!("{thread} ");
+        let numbers: Vec<&str> = messages.iter().filter_map(|message| message.strip_prefix(&front)).collect();
+        assert_eq!(numbers, (0..50).map(|number| number.to_string()).collect::<Vec<_>>());
+    }
+}
+
+/// Runs this test again in a process of its own, with `levels` in its environment; `None` if this is that process.
+fn in_child(test: &str, levels: &str) -> Option<Outcome> {
+    if std::env::var_os("LOGTOOL_TEST_LEVELS").is_some() {
+        return None;
+    }
+    let binary = std::env::current_exe().unwrap();
+    let run = Run::new(binary).args(["--exact", "--nocapture", &format!("log_global::{test}")]);
+    Some(run.env("LOGTOOL_TEST_LEVELS", levels).run().expect_code(0))
+}
+
+#[test]
+fn levels_of_the_environment_go_before_those_of_the_program() {
+    if in_child("levels_of_the_environment_go_before_those_of_the_program", "warn, shop.db=debug").is_some() {
+        return;
+    }
+    let memory = Memory::with(|builder| builder.levels_from_env("LOGTOOL_TEST_LEVELS").unwrap().level(Level::Trace));
+    let of = |category: &str| memory.log.levels().of(category);
+    assert_eq!((of("shop"), of("shop.db")), (Some(Level::Warn), Some(Level::Debug)));
+}
+
+#[test]
+fn an_environment_that_says_no_levels_is_an_error_that_names_it() {
+    let builder = Logger::builder("/sim").levels_from_env("LOGTOOL_TEST_IS_NOT_SET").unwrap();
+    let error = builder.levels_from_env("PATH").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("PATH"), "{error}");
+}
+
+#[test]
+fn serious_entries_are_shown_on_standard_error_where_asked_for() {
+    if let Some(outcome) = in_child("serious_entries_are_shown_on_standard_error_where_asked_for", "info") {
+        let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains(" shop.db ")).collect();
+        assert_eq!(lines.len(), 1, "{}", outcome.stderr);
+        assert!(lines[0].contains(" WARN shop.db ") && lines[0].ends_with(" half\\nfull n=1"), "{}", lines[0]);
+        return;
+    }
+    let memory = Memory::with(|builder| builder.mirror_stderr(Level::Warn));
+    info!(logger: memory.log, category: DB, "not shown");
+    warn!(logger: memory.log, category: DB, n = 1; "half\nfull");
+    assert_eq!(memory.messages().len(), 2);
+}
+
+#[test]
+fn a_log_in_a_directory_is_read_by_the_command() {
+    let dir = temp_dir();
+    let log = Logger::builder(dir.path()).open().unwrap();
+    info!(logger: log, category: DB, user = 7; "GET {path}", path = "/a");
+    log.close(std::time::Duration::from_secs(30)).unwrap();
+    let text = crate::harness::logtool().arg("cat").arg(dir.path()).run().expect_code(0).text();
+    assert!(text.contains(" INFO shop.db ") && text.ends_with(" GET /a user=7\n"), "{text}");
+    let json = crate::harness::logtool().args(["cat", "--json"]).arg(dir.path()).run().expect_code(0).text();
+    assert!(json.contains("\"user\":{\"type\":\"i32\",\"value\":7}"), "{json}");
+}
