@@ -152,7 +152,7 @@ pub struct Plain<'a, T: ?Sized>(pub &'a T);
 
 /// An argument, and what shows it with its spec.
 #[derive(Clone, Copy, Debug)]
-pub struct Spec<'a, T: ?Sized, F>(pub &'a T, pub F);
+pub struct Spec<'a, T: ?Sized>(pub &'a T, pub fmt::Arguments<'a>);
 
 /// Kept by its type.
 #[derive(Clone, Copy, Debug)]
@@ -182,7 +182,7 @@ pub struct Displayed<'a, T: ?Sized>(&'a T);
 
 impl<T: fmt::Display + ?Sized> Kept for Displayed<'_, T> {
     fn encode(&self, out: &mut Vec<u8>) {
-        push_text(out, |text| text.push(format_args!("{}", self.0)));
+        push_text(out, format_args!("{}", self.0));
     }
 }
 
@@ -192,27 +192,17 @@ pub struct Debugged<'a, T: ?Sized>(&'a T);
 
 impl<T: fmt::Debug + ?Sized> Kept for Debugged<'_, T> {
     fn encode(&self, out: &mut Vec<u8>) {
-        push_text(out, |text| text.push(format_args!("{:?}", self.0)));
+        push_text(out, format_args!("{:?}", self.0));
     }
 }
 
-/// Kept as this shows it.
-#[derive(Clone, Copy, Debug)]
-pub struct By<F>(F);
-
-impl<F: Fn(&mut Text<'_>)> Kept for By<F> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        push_text(out, |text| self.0(text));
-    }
-}
-
-/// A whole message that the caller formats.
+/// Kept as these arguments show it: a value with its spec, or a whole message.
 #[derive(Clone, Copy, Debug)]
 pub struct Formatted<'a>(pub fmt::Arguments<'a>);
 
 impl Kept for Formatted<'_> {
     fn encode(&self, out: &mut Vec<u8>) {
-        push_text(out, |text| text.push(self.0));
+        push_text(out, self.0);
     }
 }
 
@@ -225,18 +215,8 @@ impl Kept for Unshown {
 }
 
 /// Where a Display or Debug writes its text.
-#[derive(Debug)]
-pub struct Text<'a> {
+struct Text<'a> {
     out: &'a mut Vec<u8>,
-}
-
-impl Text<'_> {
-    /// Appends what the arguments say; behind it, that one of them failed.
-    pub fn push(&mut self, arguments: fmt::Arguments<'_>) {
-        if self.write_fmt(arguments).is_err() {
-            self.out.extend_from_slice(FAILED.as_bytes());
-        }
-    }
 }
 
 impl fmt::Write for Text<'_> {
@@ -248,11 +228,13 @@ impl fmt::Write for Text<'_> {
 }
 
 /// Appends text that is made on the way, as [`Value::Text`] is stored: tag, length, text.
-fn push_text(out: &mut Vec<u8>, make: impl FnOnce(&mut Text<'_>)) {
+fn push_text(out: &mut Vec<u8>, arguments: fmt::Arguments<'_>) {
     // Most texts are shorter than 128 bytes, whose length takes one byte.
     out.extend_from_slice(&[tag::TEXT, 0]);
     let start = out.len();
-    make(&mut Text { out });
+    if (Text { out }).write_fmt(arguments).is_err() {
+        out.extend_from_slice(FAILED.as_bytes());
+    }
     let len = out.len() - start;
     if let Ok(short) = u8::try_from(len)
         && short < 0x80

@@ -4,9 +4,9 @@ pub use core::{compile_error, file, format_args, line, module_path};
 
 pub use logtool_macros::log_call;
 
-pub use crate::capture::{Formatted, Plain, Spec, Text, keep};
+pub use crate::capture::{Formatted, Plain, Spec, keep};
 pub use crate::logger::ACCEPTED;
-pub use crate::site::{Origin, Site, is_compiled};
+pub use crate::site::{IS_COMPILED, Origin, Site};
 
 /// The logger that is meant, whatever smart pointer holds it.
 pub fn logger(logger: &crate::Logger) -> &crate::Logger {

@@ -3,7 +3,7 @@
 //! ```text
 //! {
 //!     let site = { static LOGTOOL_CALL_SITE: Site = Site::new(..); &LOGTOOL_CALL_SITE };
-//!     if const { is_compiled(LEVEL) } && site.is_enabled() {   // one relaxed load, one branch
+//!     if IS_COMPILED[LEVEL] && site.is_enabled() {             // a constant, one relaxed load, one branch
 //!         match (&argument, ..) { (a0, ..) => {                // evaluated here, so that `?` and `.await` work
 //!             if false { let _ = format_args!(LITERAL, ..); }  // rustc checks the call
 //!             site.log(&(kept, (.., ())))                      // encodes out of line
@@ -89,6 +89,10 @@ pub(crate) enum Hole {
     Field(usize),
     /// The place `*a0`, standing where its argument stands, so that rustc points at that.
     Check(usize),
+    /// The place `*f0`, the same for a field.
+    Checked(usize),
+    /// The variable `f0`, standing where the value of its field stands.
+    Kept(usize),
 }
 
 /// Which hole this word is.
@@ -106,6 +110,8 @@ pub(crate) fn hole(word: &str) -> Option<Hole> {
         ("variable", name) => Hole::Variable(name.to_owned()),
         ("field", number) => Hole::Field(number.parse().ok()?),
         ("check", number) => Hole::Check(number.parse().ok()?),
+        ("checked", number) => Hole::Checked(number.parse().ok()?),
+        ("kept", number) => Hole::Kept(number.parse().ok()?),
         _ => return None,
     })
 }
@@ -150,7 +156,7 @@ pub(crate) fn expand(plan: &Plan) -> String {
             How::Debug => "inspect",
             How::Display => "show",
         };
-        let code = format!("(&&&__logtool_crate::private::Plain(f{number})).{method}()");
+        let code = format!("(&&&__logtool_crate::private::Plain(__logtool_kept_{number})).{method}()");
         kept.push(Kept { name: name.clone(), shows: None, code });
     }
     let template = match (&values, &plan.message) {
@@ -161,8 +167,7 @@ pub(crate) fn expand(plan: &Plan) -> String {
 
     let mut out = String::from("{ ");
     push_site(&mut out, plan, template, &kept);
-    let is_compiled =
-        format!("const {{ __logtool_crate::private::is_compiled(__logtool_crate::Level::{}) }}", plan.level);
+    let is_compiled = format!("__logtool_crate::private::IS_COMPILED[__logtool_crate::Level::{} as usize]", plan.level);
     let is_enabled = if plan.has_logger { "site.is_enabled_in(logger)" } else { "site.is_enabled()" };
     let with_logger = |inner: &str| {
         if plan.has_logger {
@@ -210,6 +215,15 @@ fn call(plan: &Plan, values: &Option<Values>, kept: &[Kept]) -> String {
     let mut places: Vec<String> = fields.clone().map(|number| format!("&__logtool_field_{number}")).collect();
     let mut names: Vec<String> = fields.map(|number| format!("f{number}")).collect();
     let mut check = String::new();
+    for (number, (_, how)) in plan.fields.iter().enumerate() {
+        let literal = match how {
+            How::AsItIs => continue,
+            How::Debug => "{:?}",
+            How::Display => "{}",
+        };
+        let checked = format!("__logtool_crate::private::format_args!({literal:?}, __logtool_checked_{number})");
+        let _ = write!(check, "if false {{ let _ = {checked}; }} ");
+    }
     match (values, &plan.message) {
         (Some(values), Message::Parsed(_, arguments)) => {
             check.push_str("if false { let _ = __logtool_crate::private::format_args!(__logtool_literal");
@@ -312,12 +326,12 @@ fn keeps(argument: usize, spec: &Spec) -> String {
     if spec.is_plain() {
         return format!("(&&&__logtool_crate::private::Plain(a{argument})).{method}()");
     }
-    let mut arguments = format!("*a{argument}");
+    let mut arguments = format!("__logtool_check_{argument}");
     let mut number = 0;
     let mut count = |count: &Count| match count {
         Count::Argument(Which::Position(position)) => {
             number += 1;
-            let _ = write!(arguments, ", *a{position}");
+            let _ = write!(arguments, ", __logtool_check_{position}");
             format!("{number}$")
         }
         Count::Is(digits) => digits.clone(),
@@ -326,8 +340,8 @@ fn keeps(argument: usize, spec: &Spec) -> String {
     let shown = with_counts(spec, &mut count);
     let literal = format!("{{0:{shown}}}");
     format!(
-        "(&&&__logtool_crate::private::Spec(a{argument}, |out: &mut __logtool_crate::private::Text<'_>| \
-         out.push(__logtool_crate::private::format_args!({literal:?}, {arguments})))).{method}()"
+        "(&&&__logtool_crate::private::Spec(a{argument}, \
+         __logtool_crate::private::format_args!({literal:?}, {arguments}))).{method}()"
     )
 }
 

@@ -196,14 +196,13 @@ impl Source {
             Hole::Argument(number) => in_brackets(arguments.get(*number)),
             Hole::Field(number) => in_brackets(call.fields.get(*number).map(|field| &field.value)),
             Hole::Variable(name) => TokenTree::Ident(variable(name, self.literal_span())).into(),
-            Hole::Check(number) => {
-                let span = self.ours_at(arguments.get(*number));
-                let mut star = Punct::new('*', Spacing::Alone);
-                star.set_span(span);
-                TokenStream::from_iter([
-                    TokenTree::Punct(star),
-                    TokenTree::Ident(Ident::new(&format!("a{number}"), span)),
-                ])
+            Hole::Kept(number) => {
+                let span = self.ours_at(call.fields.get(*number).map(|field| &field.value));
+                TokenTree::Ident(Ident::new(&format!("f{number}"), span)).into()
+            }
+            Hole::Check(number) => place(&format!("a{number}"), self.ours_at(arguments.get(*number))),
+            Hole::Checked(number) => {
+                place(&format!("f{number}"), self.ours_at(call.fields.get(*number).map(|field| &field.value)))
             }
         }
     }
@@ -233,6 +232,13 @@ impl Source {
     fn literal_span(&self) -> Span {
         self.trees.get(self.call.message.start).map_or_else(Span::call_site, innermost_span)
     }
+}
+
+/// What the variable refers to.
+fn place(variable: &str, span: Span) -> TokenStream {
+    let mut star = Punct::new('*', Spacing::Alone);
+    star.set_span(span);
+    TokenStream::from_iter([TokenTree::Punct(star), TokenTree::Ident(Ident::new(variable, span))])
 }
 
 /// A variable that a format string names; in the program it may have to be written `r#type`.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    Address, By, Debugged, Displayed, Plain, ShownByDebug, ShownByDisplay, Spec, Stored, Text, Typed, Unshown,
+    Address, Debugged, Displayed, Formatted, Plain, ShownByDebug, ShownByDisplay, Spec, Stored, Typed, Unshown,
 };
 
 /// `{}` and the like of a type with a stored form.
@@ -22,7 +22,7 @@ impl<'a, T: ShownByDisplay + ?Sized> ShowTyped<'a> for &&Plain<'a, T> {
     }
 }
 
-impl<'a, T: ShownByDisplay + ?Sized, F> ShowTyped<'a> for &&Spec<'a, T, F> {
+impl<'a, T: ShownByDisplay + ?Sized> ShowTyped<'a> for &&Spec<'a, T> {
     type Type = T;
     #[inline]
     fn show(&self) -> Typed<'a, T> {
@@ -62,7 +62,7 @@ impl<'a, T: ShownByDebug + ?Sized> InspectTyped<'a> for &&Plain<'a, T> {
     }
 }
 
-impl<'a, T: ShownByDebug + ?Sized, F> InspectTyped<'a> for &&Spec<'a, T, F> {
+impl<'a, T: ShownByDebug + ?Sized> InspectTyped<'a> for &&Spec<'a, T> {
     type Type = T;
     #[inline]
     fn inspect(&self) -> Typed<'a, T> {
@@ -87,29 +87,29 @@ impl<'a, T: fmt::Debug + ?Sized> InspectText<'a> for &Plain<'a, T> {
 }
 
 /// A form with a spec, of any type.
-pub trait BySpec<F> {
+pub trait BySpec<'a> {
     /// Keeps it as Display and the like show it.
-    fn show(&self) -> By<F>;
+    fn show(&self) -> Formatted<'a>;
     /// Keeps it as Debug shows it.
-    fn inspect(&self) -> By<F>;
+    fn inspect(&self) -> Formatted<'a>;
     /// Keeps it as Pointer shows it.
-    fn address(&self) -> By<F>;
+    fn address(&self) -> Formatted<'a>;
 }
 
-impl<T: ?Sized, F: Fn(&mut Text<'_>) + Copy> BySpec<F> for &Spec<'_, T, F> {
+impl<'a, T: ?Sized> BySpec<'a> for &Spec<'a, T> {
     #[inline]
-    fn show(&self) -> By<F> {
-        By(self.1)
+    fn show(&self) -> Formatted<'a> {
+        Formatted(self.1)
     }
 
     #[inline]
-    fn inspect(&self) -> By<F> {
-        By(self.1)
+    fn inspect(&self) -> Formatted<'a> {
+        Formatted(self.1)
     }
 
     #[inline]
-    fn address(&self) -> By<F> {
-        By(self.1)
+    fn address(&self) -> Formatted<'a> {
+        Formatted(self.1)
     }
 }
 
@@ -119,28 +119,28 @@ pub trait AddressTyped {
     fn address(&self) -> Address;
 }
 
-impl<T: ?Sized, F> AddressTyped for &&Spec<'_, &T, F> {
+impl<T: ?Sized> AddressTyped for &&Spec<'_, &T> {
     #[inline]
     fn address(&self) -> Address {
         address_of(*self.0)
     }
 }
 
-impl<T: ?Sized, F> AddressTyped for &&Spec<'_, &mut T, F> {
+impl<T: ?Sized> AddressTyped for &&Spec<'_, &mut T> {
     #[inline]
     fn address(&self) -> Address {
         address_of(&raw const **self.0)
     }
 }
 
-impl<T: ?Sized, F> AddressTyped for &&Spec<'_, *const T, F> {
+impl<T: ?Sized> AddressTyped for &&Spec<'_, *const T> {
     #[inline]
     fn address(&self) -> Address {
         address_of(*self.0)
     }
 }
 
-impl<T: ?Sized, F> AddressTyped for &&Spec<'_, *mut T, F> {
+impl<T: ?Sized> AddressTyped for &&Spec<'_, *mut T> {
     #[inline]
     fn address(&self) -> Address {
         address_of(*self.0)
@@ -197,3 +197,31 @@ pub trait Unfit {
 }
 
 impl<T: ?Sized> Unfit for Plain<'_, T> {}
+
+/// A field of a type that has no form: rustc says what to do.
+pub trait FieldUnfit {
+    /// The type.
+    type Type: ?Sized;
+    /// Keeps nothing.
+    fn field(&self) -> Unshown
+    where
+        Self::Type: Field;
+}
+
+impl<T: ?Sized> FieldUnfit for Plain<'_, T> {
+    type Type = T;
+    fn field(&self) -> Unshown
+    where
+        T: Field,
+    {
+        Unshown
+    }
+}
+
+/// Stands for [`Stored`] and Display in the words of rustc; no type has it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a field: it has neither a stored form nor a Display",
+    label = "no value that can be logged",
+    note = "write `name:? = value` to log it as its Debug shows it, or implement Display"
+)]
+pub trait Field {}
