@@ -26,8 +26,49 @@
 //! # Ok::<(), logtool::Error>(())
 //! ```
 //!
+//! # Logging from a program
+//! ```
+//! use logtool::{Category, Logger, debug_enabled, info};
+//!
+//! static NET: Category = Category::new("net.http");
+//!
+//! # let dir = std::env::temp_dir().join(format!("logtool-doc-calls-{}", std::process::id()));
+//! let log = Logger::builder(&dir).levels_from_env("SHOP_LOG")?.open()?; // "info,net=trace"
+//! let _guard = log.set_global()?;
+//! let (addr, id) = ("0.0.0.0:80", 7);
+//! info!("listening on {addr}");                              // text, and a field `addr`
+//! info!(user = id; "request done");                          // a field that is not part of the text
+//! info!(logger: log, category: NET, "GET {} {:>5.1}", "/a", 1.25);
+//! if debug_enabled!(NET) { /* what only a debug entry needs */ }
+//! # drop(_guard);
+//! # log.close(std::time::Duration::from_secs(5))?;
+//! # std::fs::remove_dir_all(&dir).ok();
+//! # Ok::<(), logtool::Error>(())
+//! ```
+//!
+//! ## What a log call takes
+//! In front of the message, each with a comma behind it, in any order:
+//! - `logger: E`: the [`Logger`] to log to, behind any pointer; without it the global one, and nothing while there is none.
+//! - `category: C`: a `static` [`Category`] or a string literal; without it the module.
+//! - `every: N`: of the calls that its level lets through, the first and then each N-th one is logged (N is a constant).
+//! - `name = value, ..;`, as the `log` crate writes them: fields that are not part of the text. `name` alone takes the variable
+//!   of that name, `"any text" = value` another name. A value is kept by its type where it is a number, text, bytes, `bool`,
+//!   `char`, `Duration`, `SystemTime` or an `Option` of these, otherwise as its Display shows it; as its Debug does with
+//!   `name:? = value`.
+//!
+//! Then a format string and its arguments, all that `format!` takes. Names of arguments and captured variables become fields.
+//!
+//! A call that is not logged costs one load and one branch, and evaluates nothing but the logger. What is logged is not
+//! formatted: numbers and texts are stored as they are and formatted by whoever reads them, byte for byte as `format!` would
+//! have done; only values of other types are formatted in the call. A Display that logs has its entry first; one that panics
+//! leaves none; where one returns an error, `format!` would panic, and here the text says so.
+//!
+//! Calls below a level can be left out of a program altogether by the features `max_level_LEVEL`, and `release_max_level_LEVEL`
+//! for builds without debug assertions.
+//!
 //! # Where to look
-//! - Writing: [`Writer`], [`Options`]. Reading: [`LogReader`], [`Follower`]. Judging: [`verify()`], `repair`.
+//! - Logging: [`Logger`] and its [builder](LoggerBuilder), [`info!`] and its like, [`Levels`], [`Category`].
+//! - Writing by hand: [`Writer`], [`Options`]. Reading: [`LogReader`], [`Follower`]. Judging: [`verify()`], `repair`.
 //! - The format: [`mod@format`]. What a reader says besides entries: [`finding`]. How it decides: [`verdict`].
 //! - All file access goes through [`storage`], so that tests can put a failing or crashing disk under it ([`storage_sim`]).
 //!
@@ -41,7 +82,7 @@
 //! 5. Repair removes no valid frame and no segment, and saves what it cuts.
 //! 6. Readers open read-only, take no lock that a writer needs, and work on a live log.
 //!
-//! A `Writer` is synchronous: `flush` makes system calls on the calling thread.
+//! A `Writer` is synchronous: `flush` makes system calls on the calling thread. So does each log call, before it returns.
 
 mod active;
 mod ahead;

@@ -1,4 +1,4 @@
-//! The ways to keep an argument of a log call, the best first: see [`capture`](super).
+//! The ways to keep an argument of a log call, the best first: see `capture`.
 
 use std::fmt;
 
@@ -218,7 +218,7 @@ impl<T: ?Sized> FieldUnfit for Plain<'_, T> {
     }
 }
 
-/// Stands for [`Stored`] and Display in the words of rustc; no type has it.
+/// Stands for `Stored` and Display in the words of rustc; no type has it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field: it has neither a stored form nor a Display",
     label = "no value that can be logged",
