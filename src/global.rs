@@ -1,10 +1,11 @@
 //! What all log calls of the process share: the list of their sites, and the global logger.
 //!
 //! A site is registered at its first call, and then knows whether the global logger logs it. Whatever changes that (levels,
-//! the global logger) holds the list's lock, and tells each registered site anew. The list's lock is taken before the one of
-//! the logger.
+//! the global logger) holds the list's lock, and tells each registered site anew. The list's lock is taken first, then that of
+//! the global logger, then that of its levels; a handle of a logger is dropped under none of them, since the last one closes
+//! its log.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::logger::Logger;
@@ -19,9 +20,13 @@ fn sites() -> MutexGuard<'static, Vec<&'static Site>> {
     SITES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn locked_global() -> RwLockReadGuard<'static, Option<Logger>> {
+    GLOBAL.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The global logger, if one is set.
 pub(crate) fn global() -> Option<Logger> {
-    GLOBAL.read().unwrap_or_else(PoisonError::into_inner).clone()
+    locked_global().clone()
 }
 
 /// Takes a site into the list, gives it its number, and tells it whether it is on.
@@ -32,7 +37,7 @@ pub(crate) fn register(site: &'static Site) {
         sites.push(site);
         site.set_number(u32::try_from(sites.len()).unwrap_or(u32::MAX));
     }
-    tell(site, global().as_ref());
+    tell(site, locked_global().as_ref());
 }
 
 fn tell(site: &Site, global: Option<&Logger>) {
@@ -43,8 +48,8 @@ fn tell(site: &Site, global: Option<&Logger>) {
 pub(crate) fn change_levels(logger: &Logger, change: impl FnOnce() -> Result<()>) -> Result<()> {
     let sites = sites();
     change()?;
-    if let Some(global) = global().filter(|global| global.is(logger)) {
-        sites.iter().for_each(|site| tell(site, Some(&global)));
+    if locked_global().as_ref().is_some_and(|global| global.is(logger)) {
+        sites.iter().for_each(|site| tell(site, Some(logger)));
     }
     Ok(())
 }

@@ -98,6 +98,9 @@ impl Synchronous {
 
     /// Writes an entry.
     pub(crate) fn append(&self, site: &'static Site, time_ns: i64, body: &[u8]) -> std::result::Result<(), Refused> {
+        if site.number() == 0 {
+            crate::global::register(site);
+        }
         let mut place = self.shared.place();
         let was_due = place.writer.sync_due();
         let result = place.append(site, time_ns, body);
@@ -157,8 +160,9 @@ impl Synchronous {
 impl Place {
     fn append(&mut self, site: &'static Site, time_ns: i64, body: &[u8]) -> Result<()> {
         let head = EntryHead { time_ns, tseq: 0, tid: self.tid(), site: self.id(site) };
+        let told = self.tell_of_dropped();
         let next_seq = self.writer.next_seq();
-        let taken = self.tell_of_dropped().and_then(|()| self.writer.entry_encoded(&head, 0, body));
+        let taken = told.and_then(|()| self.writer.entry_encoded(&head, 0, body));
         if let Err(error) = taken {
             let is_taken = self.writer.next_seq() != next_seq;
             if !is_taken && error.kind() != ErrorKind::Closed {
@@ -182,9 +186,6 @@ impl Place {
 
     /// What the writer calls the site.
     fn id(&mut self, site: &'static Site) -> u32 {
-        if site.number() == 0 {
-            crate::global::register(site);
-        }
         let number = site.number() as usize;
         if self.ids.len() <= number {
             self.ids.resize(number + 1, 0);
@@ -205,11 +206,14 @@ impl Place {
 
     /// Has the log tell of the entries that were refused.
     fn tell_of_dropped(&mut self) -> Result<()> {
-        if let Some(marker) = &self.dropped {
-            self.writer.drop_entries(marker)?;
+        let Some(marker) = &self.dropped else { return Ok(()) };
+        let next_seq = self.writer.next_seq();
+        let result = self.writer.drop_entries(marker).map(|_| ());
+        if self.writer.next_seq() != next_seq {
+            // Taken, whatever became of the sync behind it.
             self.dropped = None;
         }
-        Ok(())
+        result
     }
 }
 

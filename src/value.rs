@@ -78,6 +78,8 @@ pub(crate) mod tag {
 
 impl<'a> Value<'a> {
     /// Appends the stored form: tag, then the value; numbers little-endian, strings with their length as LEB128.
+    // Of a known kind, as in a log call, nothing of the match is left once this is inlined.
+    #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Value::None => out.push(tag::NONE),
@@ -140,11 +142,13 @@ impl<'a> Value<'a> {
     }
 }
 
+#[inline]
 fn push_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     out.push(tag);
     out.extend_from_slice(bytes);
 }
 
+#[inline]
 fn push_string(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     out.push(tag);
     push_counted(out, bytes);

@@ -291,6 +291,46 @@ fn entries_tell_their_thread() {
 }
 
 #[test]
+fn a_thread_may_log_while_it_ends() {
+    struct LogsAtTheEnd(Logger);
+    impl Drop for LogsAtTheEnd {
+        fn drop(&mut self) {
+            info!(logger: self.0, "ending {}", Value(7));
+        }
+    }
+    struct Value(u8);
+    impl fmt::Display for Value {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+    thread_local! {
+        static AT_THE_END: Cell<Option<LogsAtTheEnd>> = const { Cell::new(None) };
+    }
+    let memory = Memory::new();
+    let log = memory.log.clone();
+    // Set before the thread's buffer is, and so dropped behind it.
+    let ends = move || {
+        AT_THE_END.set(Some(LogsAtTheEnd(log.clone())));
+        info!(logger: log, "running");
+    };
+    std::thread::spawn(ends).join().unwrap();
+    assert_eq!(memory.messages(), ["running", "ending 7"]);
+}
+
+#[test]
+fn a_call_may_have_many_arguments() {
+    let memory = Memory::new();
+    let a = 1u8;
+    info!(
+        logger: memory.log,
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {a} {a:?} {a:2}",
+        a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a
+    );
+    assert_eq!(memory.messages(), [format!("{}1 1  1", "1 ".repeat(32))]);
+}
+
+#[test]
 fn a_long_text_is_kept_whole() {
     let memory = Memory::new();
     let long = "x".repeat(300_000);

@@ -3,7 +3,10 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use logtool::{Category, ErrorKind, Level, Logger, debug, debug_enabled, info, try_info, try_warn, warn, warn_enabled};
+use logtool::{
+    Category, Compression, ErrorKind, Level, Logger, Options, debug, debug_enabled, info, try_info, try_warn, warn,
+    warn_enabled,
+};
 
 use crate::harness::{Outcome, Run, temp_dir};
 use crate::log_calls::Memory;
@@ -142,4 +145,22 @@ fn a_log_in_a_directory_is_read_by_the_command() {
     assert!(text.contains(" INFO shop.db ") && text.ends_with(" GET /a user=7\n"), "{text}");
     let json = crate::harness::logtool().args(["cat", "--json"]).arg(dir.path()).run().expect_code(0).text();
     assert!(json.contains("\"user\":{\"type\":\"i32\",\"value\":7}"), "{json}");
+}
+
+#[test]
+fn an_entry_longer_than_a_frame_is_shown_whole_by_the_command() {
+    let dir = temp_dir();
+    for compression in [Compression::None, Compression::Zstd(1)] {
+        let dir = dir.path().join(format!("{compression:?}"));
+        let log = Logger::builder(&dir).options(Options::new().compression(compression)).open().unwrap();
+        let long: String = (0..300_000).map(|number| format!("{number:07} ")).collect();
+        info!(logger: log, category: DB, user = 7; "{long}{}", "|");
+        info!(logger: log, category: DB, "next");
+        log.close(std::time::Duration::from_secs(30)).unwrap();
+        let text = crate::harness::logtool().arg("cat").arg(&dir).run().expect_code(0).text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].ends_with(&format!(" {long}| user=7")) && lines[1].ends_with(" next"));
+        crate::harness::logtool().arg("verify").arg(&dir).run().expect_code(0);
+    }
 }

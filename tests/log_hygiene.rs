@@ -143,7 +143,8 @@ fn a_call_is_an_expression_wherever_one_may_stand() {
     (0..3).for_each(choose);
     let results = [try_info!(logger: log, "a"), try_info!(logger: log, "b")];
     assert!(results.iter().all(Result::is_ok) && info_enabled!(logger: log));
-    if info_enabled!(logger: log) && try_info!(logger: log, "c").is_ok() {}
+    let both = info_enabled!(logger: log) && try_info!(logger: log, "c").is_ok();
+    assert!(both);
     assert_eq!(memory.messages(), ["zero", "one", "a", "b", "c"]);
 }
 

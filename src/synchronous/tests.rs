@@ -7,7 +7,7 @@ use crate::builder::LoggerBuilder;
 use crate::capture::{Plain, keep::*};
 use crate::finding::NoteKind;
 use crate::logger::Logger;
-use crate::options::Options;
+use crate::options::{Options, SyncPolicy};
 use crate::reader::LogReader;
 use crate::site::Origin;
 use crate::snapshot::Snapshot;
@@ -113,6 +113,31 @@ fn a_full_disk_is_told_once_and_every_entry_is_there_or_counted() {
     storage.set_capacity(Some(0));
     assert_eq!(log(&INFO, &logger, 7), Err(Refused::NoSpace));
     assert_eq!(told.load(Relaxed), 2);
+}
+
+#[test]
+fn whatever_write_fails_each_entry_is_there_or_counted() {
+    // Writes fail, some succeed, and one fails again.
+    let gaps = |skip| (1..8).flat_map(move |times| (0..4).map(move |gap| (skip, times, gap)));
+    let policies = [SyncPolicy::Interval(Duration::from_secs(1)), SyncPolicy::EachEntry];
+    for ((skip, times, gap), sync) in (0..4).flat_map(gaps).flat_map(|case| policies.map(|policy| (case, policy))) {
+        let storage = SimStorage::new();
+        let options = Options::new().batch_bytes(1).preallocate_bytes(0).sync(sync);
+        let logger = open(&storage, |builder| builder.options(options));
+        let full = Fault::Error(std::io::ErrorKind::StorageFull);
+        let call = if sync == SyncPolicy::EachEntry { Call::Sync } else { Call::Write };
+        storage.fail(Some(call), skip, times, full);
+        storage.fail(Some(Call::Write), skip + times + gap, 1, full);
+        let accepted: Vec<u64> = (0..12).filter(|&number| log(&INFO, &logger, number).is_ok()).collect();
+        storage.heal();
+        logger.close(LONG).unwrap();
+        let (numbers, dropped) = read(&storage);
+        let case = format!("skip {skip}, times {times}, gap {gap}, {sync:?}: {numbers:?}, {dropped} dropped");
+        assert_eq!(numbers.len() as u64 + dropped, 12, "{case}");
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{case}");
+        assert!(accepted.iter().all(|number| numbers.contains(number)), "{case}");
+        assert!(accepted.len() as u64 >= 4, "{case}");
+    }
 }
 
 #[test]
