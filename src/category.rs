@@ -34,9 +34,9 @@ pub(crate) fn dotted(name: &str) -> Cow<'_, str> {
     if name.contains("::") { Cow::Owned(name.replace("::", ".")) } else { Cow::Borrowed(name) }
 }
 
-/// Whether `category` is `prefix` or lies below it.
+/// Whether `category` is `prefix` or lies below it. All lie below the empty one.
 pub(crate) fn is_below(category: &str, prefix: &str) -> bool {
-    category.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    prefix.is_empty() || category.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -52,6 +52,7 @@ mod tests {
     #[test]
     fn categories_are_below_others_at_their_dots() {
         assert!(is_below("net", "net") && is_below("net.http", "net") && is_below("net.http.a", "net.http"));
+        assert!(is_below("net", "") && is_below("", ""));
         assert!(!is_below("network", "net") && !is_below("net", "net.http") && !is_below("a.net", "net"));
     }
 }

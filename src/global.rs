@@ -1,35 +1,56 @@
-//! What all log calls of the process share: the list of their sites, and the global logger.
+//! What all log calls of the process share: the list of their sites, and the loggers that take calls without `logger:`.
 //!
-//! A site is registered at its first call, and then knows whether the global logger logs it. Whatever changes that (levels,
-//! the global logger) holds the list's lock, and tells each registered site anew. The list's lock is taken first, then that of
-//! the global logger, then that of its levels; a handle of a logger is dropped under none of them, since the last one closes
-//! its log.
+//! Each of these loggers takes the calls of the categories below a prefix; the global one is that of the empty prefix. A site
+//! is registered at its first call, and then knows which of them takes it, and whether that logs it. Whatever changes this
+//! (levels, the loggers) holds the list's lock, and tells each registered site anew.
+//!
+//! The list's lock is taken first, then that of the loggers, then that of a logger's levels. A handle of a logger is dropped
+//! under none of them, since the last one closes its log.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::category::is_below;
 use crate::error::{Error, ErrorKind, Result};
+use crate::levels::check_prefix;
 use crate::logger::Logger;
 use crate::site::Site;
 
 static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 
-static GLOBAL: RwLock<Option<Logger>> = RwLock::new(None);
+static TARGETS: RwLock<Vec<Target>> = RwLock::new(Vec::new());
+
+/// Who takes the calls of some categories. Places in the list are never used again: a site may still mean one.
+struct Target {
+    /// Categories below it are meant.
+    prefix: String,
+    /// `None` once it is given up.
+    logger: Option<Logger>,
+}
 
 /// All registered sites. Whoever holds this may change what they know.
 fn sites() -> MutexGuard<'static, Vec<&'static Site>> {
     SITES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn locked_global() -> RwLockReadGuard<'static, Option<Logger>> {
-    GLOBAL.read().unwrap_or_else(PoisonError::into_inner)
+fn targets() -> RwLockReadGuard<'static, Vec<Target>> {
+    TARGETS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn targets_to_change() -> RwLockWriteGuard<'static, Vec<Target>> {
+    TARGETS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The global logger, if one is set.
 pub(crate) fn global() -> Option<Logger> {
-    locked_global().clone()
+    targets().iter().find(|target| target.prefix.is_empty() && target.logger.is_some())?.logger.clone()
 }
 
-/// Takes a site into the list, gives it its number, and tells it whether it is on.
+/// The logger that takes the calls of a site, if there is one.
+pub(crate) fn target(site: &Site) -> Option<Logger> {
+    targets().get(site.target())?.logger.clone()
+}
+
+/// Takes a site into the list, gives it its number, and tells it who takes its calls.
 #[cold]
 pub(crate) fn register(site: &'static Site) {
     let mut sites = sites();
@@ -37,51 +58,68 @@ pub(crate) fn register(site: &'static Site) {
         sites.push(site);
         site.set_number(u32::try_from(sites.len()).unwrap_or(u32::MAX));
     }
-    tell(site, locked_global().as_ref());
+    tell(&[site], &targets());
 }
 
-fn tell(site: &Site, global: Option<&Logger>) {
-    site.set_on(global.is_some_and(|logger| logger.logs(site.level, &site.category())));
+fn tell(sites: &[&'static Site], targets: &[Target]) {
+    for site in sites {
+        let category = site.category();
+        let takes = |(_, target): &(usize, &Target)| target.logger.is_some() && is_below(&category, &target.prefix);
+        let target = targets.iter().enumerate().filter(takes).max_by_key(|(_, target)| target.prefix.len());
+        let is_on = target
+            .and_then(|(_, target)| target.logger.as_ref())
+            .is_some_and(|logger| logger.logs(site.level, &category));
+        site.set_target(target.map_or(usize::MAX, |(place, _)| place), is_on);
+    }
 }
 
-/// Makes a change to the levels of `logger`; if it is the global one, each site knows of it when this returns.
+/// Makes a change to the levels of `logger`; if calls without `logger:` go to it, each site knows of it when this returns.
 pub(crate) fn change_levels(logger: &Logger, change: impl FnOnce() -> Result<()>) -> Result<()> {
     let sites = sites();
     change()?;
-    if locked_global().as_ref().is_some_and(|global| global.is(logger)) {
-        sites.iter().for_each(|site| tell(site, Some(logger)));
+    let targets = targets();
+    if targets.iter().filter_map(|target| target.logger.as_ref()).any(|target| target.is(logger)) {
+        tell(&sites, &targets);
     }
     Ok(())
 }
 
-/// Makes `logger` the one that calls without `logger:` log to.
-pub(crate) fn set(logger: &Logger) -> Result<GlobalGuard> {
+/// Makes `logger` the one that calls without `logger:` of the categories below `prefix` go to.
+pub(crate) fn set(prefix: &str, logger: &Logger) -> Result<GlobalGuard> {
+    let prefix = check_prefix(prefix)?;
     let sites = sites();
-    let mut global = GLOBAL.write().unwrap_or_else(PoisonError::into_inner);
-    if global.is_some() {
-        let text = "a global logger is set already: set one only, at the start of the program, and keep its guard";
+    let mut targets = targets_to_change();
+    if targets.iter().any(|target| target.prefix == prefix && target.logger.is_some()) {
+        let text = if prefix.is_empty() {
+            "a global logger is set already: set one only, at the start of the program, and keep its guard".to_owned()
+        } else {
+            format!("the category {prefix} has a logger of its own already: drop the guard of that first")
+        };
         return Err(Error::new(ErrorKind::Invalid, text));
     }
-    *global = Some(logger.clone());
-    drop(global);
-    sites.iter().for_each(|site| tell(site, Some(logger)));
-    Ok(GlobalGuard { logger: logger.clone() })
+    targets.push(Target { prefix: prefix.into_owned(), logger: Some(logger.clone()) });
+    let guard = GlobalGuard { logger: logger.clone(), place: targets.len() - 1 };
+    tell(&sites, &targets);
+    Ok(guard)
 }
 
-/// Keeps a logger the global one. When it is dropped, calls without `logger:` do nothing any more, and what they have logged
-/// is flushed, for as long as [`LoggerBuilder::drop_wait`](crate::LoggerBuilder::drop_wait) says.
-#[must_use = "the logger is the global one for as long as this lives: bind it to a name, `let _guard = ..`"]
+/// Keeps a logger the global one, or that of a category. When it is dropped, calls without `logger:` no longer go to it, and
+/// what they have logged is flushed, for as long as [`LoggerBuilder::drop_wait`](crate::LoggerBuilder::drop_wait) says.
+#[must_use = "calls go to the logger for as long as this lives: bind it to a name, `let _guard = ..`"]
 #[derive(Debug)]
 pub struct GlobalGuard {
     logger: Logger,
+    /// Its place among the targets.
+    place: usize,
 }
 
 impl Drop for GlobalGuard {
     fn drop(&mut self) {
         let sites = sites();
-        let taken = GLOBAL.write().unwrap_or_else(PoisonError::into_inner).take();
-        sites.iter().for_each(|site| tell(site, None));
-        // The last handle closes its log, which may log in turn.
+        let mut targets = targets_to_change();
+        let taken = targets.get_mut(self.place).and_then(|target| target.logger.take());
+        tell(&sites, &targets);
+        drop(targets);
         drop(sites);
         drop(taken);
         // Best effort: who needs to know calls flush or close.

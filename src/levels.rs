@@ -1,5 +1,6 @@
 //! Which level each category is logged from on, and the text form of that: `info,net=trace,db.pool=off`.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use crate::category::{dotted, is_below};
@@ -49,15 +50,10 @@ impl Levels {
     /// # Errors
     /// `Invalid` if `prefix` is no name of a category.
     pub fn set(&mut self, prefix: &str, level: impl Into<Option<Level>>) -> Result<()> {
-        let (prefix, level) = (dotted(prefix), level.into());
+        let (prefix, level) = (check_prefix(prefix)?, level.into());
         if prefix.is_empty() {
             self.all = Some(level);
             return Ok(());
-        }
-        let is_name = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ',' | '=');
-        if !prefix.split('.').all(|part| !part.is_empty() && part.chars().all(is_name)) {
-            let text = format!("{prefix:?} is no category: give names with dots between them, as net.http");
-            return Err(Error::new(ErrorKind::Invalid, text));
         }
         match self.prefixes.iter_mut().find(|(found, _)| *found == prefix) {
             Some((_, found)) => *found = level,
@@ -89,6 +85,17 @@ impl Levels {
         let prefixes = self.prefixes.iter().map(|(_, level)| threshold(*level));
         prefixes.chain([threshold(self.all.unwrap_or(DEFAULT))]).min().unwrap_or(OFF)
     }
+}
+
+/// A prefix of categories with dots, if it is one; the empty one is.
+pub(crate) fn check_prefix(prefix: &str) -> Result<Cow<'_, str>> {
+    let prefix = dotted(prefix);
+    let is_name = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ',' | '=');
+    if prefix.is_empty() || prefix.split('.').all(|part| !part.is_empty() && part.chars().all(is_name)) {
+        return Ok(prefix);
+    }
+    let text = format!("{prefix:?} is no category: give names with dots between them, as net.http");
+    Err(Error::new(ErrorKind::Invalid, text))
 }
 
 impl FromStr for Levels {

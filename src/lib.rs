@@ -48,7 +48,8 @@
 //!
 //! ## What a log call takes
 //! In front of the message, each with a comma behind it, in any order:
-//! - `logger: E`: the [`Logger`] to log to, behind any pointer; without it the global one, and nothing while there is none.
+//! - `logger: E`: the [`Logger`] to log to, behind any pointer; without it the [global](Logger::set_global) one, or that of its
+//!   [category](Logger::set_for_category), and nothing while there is none.
 //! - `category: C`: a `static` [`Category`] or a string literal; without it the module.
 //! - `every: N`: of the calls that its level lets through, the first and then each N-th one is logged (N is a constant).
 //! - `name = value, ..;`, as the `log` crate writes them: fields that are not part of the text. `name` alone takes the variable

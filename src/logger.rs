@@ -125,7 +125,16 @@ impl Logger {
     /// # Errors
     /// `Invalid` if there is a global logger already.
     pub fn set_global(&self) -> Result<GlobalGuard> {
-        global::set(self)
+        global::set("", self)
+    }
+
+    /// Makes this the logger of the calls without `logger:` of all categories below `prefix`, whatever the global logger is,
+    /// until the guard is dropped. Of several prefixes the longest holds. Its levels are its own.
+    ///
+    /// # Errors
+    /// `Invalid` if `prefix` has a logger already, or is no name of a category.
+    pub fn set_for_category(&self, prefix: &str) -> Result<GlobalGuard> {
+        global::set(prefix, self)
     }
 
     /// The global logger, if one is set.
@@ -258,20 +267,20 @@ impl Site {
         is_on
     }
 
-    /// Logs to the global logger.
+    /// Logs to the global logger of its category.
     #[inline(never)]
     pub fn log<L: KeptList>(&'static self, kept: &L) {
         // Who needs to know calls `try_info!` and the like; failures are counted.
         let _ = self.try_log(kept);
     }
 
-    /// Logs to the global logger, and tells whether that took it.
+    /// Logs to the global logger of its category, and tells whether that took it.
     ///
     /// # Errors
     /// Why it did not.
     #[inline(never)]
     pub fn try_log<L: KeptList>(&'static self, kept: &L) -> std::result::Result<(), Refused> {
-        match global::global() {
+        match global::target(self) {
             Some(logger) => logger.hand_over(self, kept),
             None => ACCEPTED,
         }

@@ -1,23 +1,24 @@
 //! Call sites of the log macros: one static each, which tells with one load whether its calls are logged.
 //!
 //! ```text
-//! state    0 new -> registered at its first call -> off or on, set anew whenever levels or the global logger change
+//! state    0 new -> registered at its first call -> off or on, set anew whenever levels or the global loggers change
+//! target   which of the global loggers takes the calls, set with the state
 //! verdict  for calls with `logger:`: [key of the logger's levels, 63 bits | on, 1 bit], good as long as the key is the same
 //! ```
-//! Both only spare the work of asking the levels again, so all accesses are relaxed: a call that runs at the same time as a
+//! They only spare the work of asking the levels again, so all accesses are relaxed: a call that runs at the same time as a
 //! change of levels may go by either.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::category::{Category, dotted};
 use crate::entry::{CallSite, Level};
 
 /// Not registered yet.
 const NEW: u8 = 0;
-/// Not logged by the global logger.
+/// Not logged by the global logger of its category.
 const OFF: u8 = 1;
-/// Logged by the global logger.
+/// Logged by the global logger of its category.
 const ON: u8 = 2;
 
 /// Where the category of a call site comes from.
@@ -46,6 +47,8 @@ pub struct Site {
     verdict: AtomicU64,
     /// Counted from 1 on in the order of registration; 0 before that.
     number: AtomicU32,
+    /// Which of the loggers for calls without `logger:` takes this one.
+    target: AtomicUsize,
 }
 
 impl Site {
@@ -75,6 +78,7 @@ impl Site {
             state: AtomicU8::new(NEW),
             verdict: AtomicU64::new(0),
             number: AtomicU32::new(0),
+            target: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -121,9 +125,15 @@ impl Site {
         self.calls.fetch_add(1, Relaxed).is_multiple_of(u64::from(self.every))
     }
 
-    /// Takes note of whether the global logger logs this level of this category.
-    pub(crate) fn set_on(&self, is_on: bool) {
+    /// Takes note of which logger takes the calls, and whether that logs them.
+    pub(crate) fn set_target(&self, target: usize, is_on: bool) {
+        self.target.store(target, Relaxed);
         self.state.store(if is_on { ON } else { OFF }, Relaxed);
+    }
+
+    /// Which logger takes the calls; beyond all of them if none does.
+    pub(crate) fn target(&self) -> usize {
+        self.target.load(Relaxed)
     }
 
     /// What is known of the levels with this key, if anything.

@@ -75,6 +75,35 @@ fn levels_of_the_global_logger_change_at_every_call_that_was_made_before() {
 }
 
 #[test]
+fn a_category_may_have_a_logger_of_its_own() {
+    let _turn = turn();
+    let (all, audit, db) = (Memory::new(), Memory::with(|builder| builder.level(Level::Warn)), Memory::new());
+    let call = |number: u32| {
+        info!("all {number}");
+        info!(category: "audit.login", "audit {number}");
+        warn!(category: "audit", "audit! {number}");
+        info!(category: DB, "db {number}");
+        info!(category: "auditors", "other {number}");
+    };
+    let audit_guard = audit.log.set_for_category("audit").unwrap();
+    call(1);
+    assert_eq!((all.messages().len(), audit.messages()), (0, vec!["audit! 1".to_owned()]));
+    let _guard = all.log.set_global().unwrap();
+    let _db_guard = db.log.set_for_category("shop::db").unwrap();
+    let error = all.log.set_for_category("shop.db").unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("shop.db"), "{error}");
+    assert!(all.log.set_for_category("no category").is_err());
+    call(2);
+    audit.log.set_level("audit.login", Level::Info).unwrap();
+    call(3);
+    drop(audit_guard);
+    call(4);
+    assert_eq!(audit.messages(), ["audit! 1", "audit! 2", "audit 3", "audit! 3"]);
+    assert_eq!(db.messages(), ["db 2", "db 3", "db 4"]);
+    assert_eq!(all.messages(), ["all 2", "other 2", "all 3", "other 3", "all 4", "audit 4", "audit! 4", "other 4"]);
+}
+
+#[test]
 fn threads_see_the_global_logger_and_their_entries_are_all_there() {
     let _turn = turn();
     let memory = Memory::new();
