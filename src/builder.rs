@@ -115,7 +115,7 @@ impl LoggerBuilder {
 
     /// Is called with what goes wrong: at the first failure of a call, and again when it fails for another reason or fails
     /// after it has worked; the same for the work in the background. It runs on the thread that met the failure, with nothing
-    /// locked, and may log.
+    /// locked, and may log, but neither flush nor close. Its panics are caught.
     pub fn on_error(mut self, tell: impl Fn(&Error) + Send + Sync + 'static) -> LoggerBuilder {
         self.on_error = Some(Arc::new(tell));
         self

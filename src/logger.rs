@@ -75,7 +75,7 @@ fn next_key() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The logger was closed.
+    /// The logger was closed, or belongs to the process that this one was forked from.
     Closed,
     /// The disk has no room. The entry may still be written once there is some, unless the process ends before.
     NoSpace,

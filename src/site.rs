@@ -158,51 +158,44 @@ impl Site {
     }
 }
 
-/// The least level that is compiled in: calls below it are no code. Features of this crate set it, `release_max_level_*` for
-/// builds without debug assertions before `max_level_*`; of several the one that logs least holds.
-const COMPILED: u8 = {
-    let any = if cfg!(feature = "max_level_off") {
-        7
-    } else if cfg!(feature = "max_level_fatal") {
-        6
-    } else if cfg!(feature = "max_level_error") {
-        5
-    } else if cfg!(feature = "max_level_warn") {
-        4
-    } else if cfg!(feature = "max_level_info") {
-        3
-    } else if cfg!(feature = "max_level_debug") {
-        2
-    } else {
-        1
+/// The largest of the numbers whose feature is set; 0 if none is.
+macro_rules! number_of_features {
+    ($($feature:literal: $number:literal,)*) => {{
+        let mut largest = 0;
+        $( if cfg!(feature = $feature) && $number > largest { largest = $number; } )*
+        largest
+    }};
+}
+
+/// The least level that is compiled in, as features of this crate say: calls below it are no code. A build without debug
+/// assertions has a setting of its own, which goes before the other, as in `log`; of several features the one that logs least
+/// holds.
+const COMPILED: usize = {
+    let any = number_of_features! {
+        "max_level_trace": 1,
+        "max_level_debug": 2,
+        "max_level_info": 3,
+        "max_level_warn": 4,
+        "max_level_error": 5,
+        "max_level_fatal": 6,
+        "max_level_off": 7,
     };
-    let release = if cfg!(debug_assertions) {
-        0
-    } else if cfg!(feature = "release_max_level_off") {
-        7
-    } else if cfg!(feature = "release_max_level_fatal") {
-        6
-    } else if cfg!(feature = "release_max_level_error") {
-        5
-    } else if cfg!(feature = "release_max_level_warn") {
-        4
-    } else if cfg!(feature = "release_max_level_info") {
-        3
-    } else if cfg!(feature = "release_max_level_debug") {
-        2
-    } else if cfg!(feature = "release_max_level_trace") {
-        1
-    } else {
-        0
+    let release = number_of_features! {
+        "release_max_level_trace": 1,
+        "release_max_level_debug": 2,
+        "release_max_level_info": 3,
+        "release_max_level_warn": 4,
+        "release_max_level_error": 5,
+        "release_max_level_fatal": 6,
+        "release_max_level_off": 7,
     };
-    // As in `log`: a release has its own setting where it has one.
-    if release > 0 { release } else { any }
+    if cfg!(debug_assertions) || release == 0 { any } else { release }
 };
 
 /// Whether calls of a level are compiled in, by the level's number.
 pub const IS_COMPILED: [bool; 7] = {
     let mut is_compiled = [false; 7];
-    let mut number = COMPILED as usize;
+    let mut number = COMPILED;
     while number < is_compiled.len() {
         is_compiled[number] = true;
         number += 1;

@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,6 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Synchronous {
     shared: Arc<Shared>,
     jobs: Sender<Job>,
+    /// The process that writes the log. A child that it forks has a copy of all this, and must not touch the files.
+    owner: u32,
 }
 
 struct Shared {
@@ -89,7 +92,7 @@ impl Synchronous {
             std::thread::Builder::new().name("logtool".into()).spawn(move || of_thread.look_after(&inbox))
         })
         .map_err(|error| Error::io("cannot start the thread of the log", error).at(&shared.path))?;
-        Ok(Synchronous { shared, jobs })
+        Ok(Synchronous { shared, jobs, owner: std::process::id() })
     }
 
     pub(crate) fn path(&self) -> &PathBuf {
@@ -98,6 +101,9 @@ impl Synchronous {
 
     /// Writes an entry.
     pub(crate) fn append(&self, site: &'static Site, time_ns: i64, body: &[u8]) -> std::result::Result<(), Refused> {
+        if self.is_forked() {
+            return Err(Refused::Closed);
+        }
         if site.number() == 0 {
             crate::global::register(site);
         }
@@ -132,7 +138,7 @@ impl Synchronous {
     pub(crate) fn close(&self, wait: Duration) -> Result<LoggerStats> {
         match self.ask(Job::Close, wait, "close") {
             // The thread ends when the log is closed.
-            Err(error) if error.kind() == ErrorKind::Closed => Ok(self.stats()),
+            Err(error) if error.kind() == ErrorKind::Closed && !self.is_forked() => Ok(self.stats()),
             other => other.map(|()| self.stats()),
         }
     }
@@ -140,6 +146,10 @@ impl Synchronous {
     fn ask(&self, job: fn(Sender<Result<()>>) -> Job, wait: Duration, what: &str) -> Result<()> {
         let (answer, answers) = channel();
         let closed = || Error::new(ErrorKind::Closed, "the log was closed: open it again to write").at(self.path());
+        if self.is_forked() {
+            let text = "the log belongs to the process that this one was forked from: open another one";
+            return Err(Error::new(ErrorKind::Closed, text).at(self.path()));
+        }
         self.jobs.send(job(answer)).map_err(|_| closed())?;
         match answers.recv_timeout(wait) {
             Ok(result) => result,
@@ -151,7 +161,15 @@ impl Synchronous {
         }
     }
 
+    /// Whether this is a copy in a forked process: a lock of it may be held by a thread that is not there.
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.owner
+    }
+
     pub(crate) fn stats(&self) -> LoggerStats {
+        if self.is_forked() {
+            return LoggerStats::default();
+        }
         let writer = self.shared.place().writer.stats();
         LoggerStats { writer, refused: self.shared.refused.load(Relaxed) }
     }
@@ -288,7 +306,8 @@ impl Shared {
             && error.kind() != ErrorKind::Closed
             && let Some(on_error) = &self.on_error
         {
-            on_error(error);
+            // Its panic is not the log's: neither the call nor the thread ends by it.
+            let _ = catch_unwind(AssertUnwindSafe(|| on_error(error)));
         }
     }
 }

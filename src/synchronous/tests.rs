@@ -159,6 +159,34 @@ fn a_callback_may_log() {
 }
 
 #[test]
+fn a_callback_that_panics_stops_neither_the_call_nor_the_thread() {
+    let storage = SimStorage::new();
+    let logger = open(&storage, |builder| builder.on_error(|_| panic!("in the callback")));
+    storage.fail(Some(Call::Write), 0, 1, Fault::Error(std::io::ErrorKind::Other));
+    assert_eq!(log(&INFO, &logger, 1), Err(Refused::Io));
+    assert_eq!(log(&INFO, &logger, 2), Ok(()));
+    logger.flush(LONG).unwrap();
+    assert_eq!(read(&storage).0, [1, 2]);
+}
+
+#[test]
+fn a_forked_process_leaves_the_log_alone() {
+    let storage = SimStorage::new();
+    let writer = Writer::open_on(storage.shared(), Options::new()).unwrap();
+    let mut log = Synchronous::start(writer, PathBuf::from("/sim"), None, None).unwrap();
+    log.owner += 1;
+    let calls = storage.calls();
+    // A thread of the parent may have held it.
+    let shared = Arc::clone(&log.shared);
+    let _held = shared.place();
+    assert_eq!(log.append(&INFO, 0, &[]), Err(Refused::Closed));
+    assert_eq!(log.flush(LONG).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(log.close(LONG).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(log.stats(), LoggerStats::default());
+    assert_eq!(storage.calls(), calls);
+}
+
+#[test]
 fn a_deadline_holds_while_the_log_is_busy() {
     let storage = SimStorage::new();
     let logger = open(&storage, |builder| builder);
