@@ -158,3 +158,29 @@ fn generic_functions_log_by_the_traits_of_their_types() {
     log(&memory.log, &[1u8][..]);
     assert_eq!(memory.messages(), ["\"text\" \"text\" value=\"\\\"text\\\"\"", "[1] [\n    1,\n] value=[1]"]);
 }
+
+#[test]
+#[allow(unreachable_code, reason = "an argument that never has a value is one of them")]
+fn arguments_may_be_of_unusual_types() {
+    #[repr(C, packed)]
+    struct Packed {
+        _first: u8,
+        number: u32,
+    }
+    fn shows(log: &Logger, any: impl std::fmt::Display, object: &dyn std::fmt::Display) {
+        info!(logger: log, "{any} {object} {}", object);
+    }
+    const LIMIT: usize = 3;
+    let memory = Memory::new();
+    let log = &memory.log;
+    let (text, packed, boxed) = ("abc", Packed { _first: 1, number: 2 }, Box::<str>::from("boxed"));
+    info!(logger: log, text = *text; "{} {} {boxed} {}", text, { packed.number }, &text[1..]);
+    info!(logger: log, "{LIMIT} {:LIMIT$} {:.LIMIT$}|{:?}", 1, 2.0, std::marker::PhantomData::<u8>);
+    shows(log, 7, &'c');
+    let never = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        info!(logger: log, "{}", unreachable!("evaluated"));
+    }));
+    assert!(never.is_err());
+    let phantom = format!("{:?}", std::marker::PhantomData::<u8>);
+    assert_eq!(memory.messages(), ["abc 2 boxed bc text=abc".into(), format!("3   1 2.000|{phantom}"), "7 c c".into()]);
+}
