@@ -5,8 +5,18 @@
 //! dies with the pipe. After each kill the log is read as it lies there; now and then it is repaired before it goes on, and
 //! each log is closed in the end and must verify as sound.
 //!
-//! `cargo test --release --test killtest -- --kills 2000 --seed 1`
+//! `cargo test --release --test killtest -- --kills 2000 --seed 1`; with `--library` the library instead, see `kill_library`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say so and stop")]
+
+mod kill_bitflip;
+mod kill_check;
+mod kill_child;
+mod kill_counts;
+mod kill_entries;
+mod kill_library;
+mod kill_plan;
+mod kill_record;
+mod kill_tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -14,11 +24,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use kill_counts::{Counts, Random};
 use logtool::format::{FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED};
 use logtool::{Fault, Item, LogReader, Loss};
 
 /// Kills of the short run that is part of plain `cargo test`.
 const KILLS_SHORT: u64 = 120;
+
+/// Kills of the library in it, for each count of threads.
+const LIBRARY_KILLS_SHORT: u64 = 75;
+
+/// Runs at a time: one checks while the other's child runs.
+const LANES: u64 = 2;
 
 /// Kills that one log goes through before it is closed and judged as a whole.
 const KILLS_PER_LOG: u64 = 20;
@@ -36,51 +53,6 @@ const VARIANTS: &[&[&str]] = &[
     &["--compress", "zstd", "--roll-bytes", "8KiB", "--keep-bytes", "64KiB"],
     &["--sync", "batch", "--roll-bytes", "64KiB"],
 ];
-
-/// The same numbers for the same seed: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
-/// What a run has counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    kills: u64,
-    returned: u64,
-    missing: u64,
-    repeated: u64,
-    torn: u64,
-    gaps: u64,
-    unsound: u64,
-}
-
-impl Counts {
-    fn add(&mut self, other: Counts) {
-        self.kills += other.kills;
-        self.returned += other.returned;
-        self.missing += other.missing;
-        self.repeated += other.repeated;
-        self.torn += other.torn;
-        self.gaps += other.gaps;
-        self.unsound += other.unsound;
-    }
-
-    fn is_good(&self) -> bool {
-        self.missing + self.repeated + self.torn + self.gaps + self.unsound == 0
-    }
-}
 
 /// Line number `number`: its length depends on the number, and its end tells whether it is whole.
 fn line(number: u64) -> String {
@@ -179,7 +151,7 @@ impl Log {
                     match number_of(entry.body).filter(|_| whole) {
                         Some(number) => {
                             *found.entry(number).or_default() += 1;
-                            self.counts.torn += u64::from(last_number >= Some(number));
+                            self.counts.order += u64::from(last_number > Some(number));
                             last_number = Some(number);
                         }
                         None => self.counts.torn += 1,
@@ -265,6 +237,9 @@ fn run(base: &Path, kills: u64, seed: u64) -> Counts {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((_, order)) = args.split_first().filter(|(first, _)| *first == "--child") {
+        return kill_child::run(&kill_child::Order::from_args(order));
+    }
     let value = |name: &str| {
         let at = args.iter().position(|arg| arg == name)?;
         args.get(at + 1)?.parse::<u64>().ok()
@@ -274,27 +249,51 @@ fn main() -> ExitCode {
     if filter.is_some_and(|filter| !"killtest".contains(filter.as_str())) || args.iter().any(|arg| arg == "--list") {
         return ExitCode::SUCCESS;
     }
-    let (kills, seed) = (value("--kills").unwrap_or(KILLS_SHORT), value("--seed").unwrap_or(1));
-    let started = Instant::now();
+    let (kills, seed) = (value("--kills"), value("--seed").unwrap_or(1));
     let base = tempfile::Builder::new().prefix("logtool-killtest-").tempdir().unwrap();
-    // Two at a time: one feeds and checks while the other's child runs.
-    let halves = [(kills.div_ceil(2), seed * 2), (kills / 2, seed * 2 + 1)];
-    let mut total = Counts::default();
-    std::thread::scope(|scope| {
-        let runs = halves.map(|(kills, seed)| {
-            scope.spawn({
-                let base = base.path();
-                move || run(base, kills, seed)
-            })
-        });
-        runs.into_iter().for_each(|run| total.add(run.join().unwrap()));
-    });
-    let Counts { kills, returned, missing, repeated, torn, gaps, unsound } = total;
-    println!("kills={kills} returned={returned} missing={missing} repeated={repeated} torn={torn} gaps={gaps}");
-    if !total.is_good() || returned == 0 {
-        println!("failed: unsound={unsound}; the logs are kept in {}", base.keep().display());
+    let library = |kills: u64, threads: usize| {
+        let name = format!("library, {threads} threads");
+        lanes(&name, kills, seed, &|kills, seed| kill_library::run(base.path(), kills, threads, seed))
+    };
+    let command = |kills| lanes("logtool write", kills, seed, &|kills, seed| run(base.path(), kills, seed));
+    let threads = (value("--threads").unwrap_or(4) as usize).clamp(1, kill_tally::THREADS_MAX);
+    let is_good = if let Some(flips) = value("--bitflip") {
+        flip(base.path(), flips, threads, seed)
+    } else if args.iter().any(|arg| arg == "--library") {
+        library(kills.unwrap_or(4 * LIBRARY_KILLS_SHORT), threads)
+    } else if kills.is_some() {
+        command(kills.unwrap_or(KILLS_SHORT))
+    } else {
+        command(KILLS_SHORT) && [1, 2, 4, 8].iter().all(|&threads| library(LIBRARY_KILLS_SHORT, threads))
+    };
+    if !is_good {
+        println!("failed; the logs are kept in {}", base.keep().display());
         return ExitCode::FAILURE;
     }
-    println!("in {:.1} s, seed {seed}", started.elapsed().as_secs_f64());
     ExitCode::SUCCESS
+}
+
+/// Flips bits in the rings that kills have left. Whether they cost no more than they may.
+fn flip(base: &Path, flips: u64, threads: usize, seed: u64) -> bool {
+    let Some(total) = kill_bitflip::run(base, flips, threads, seed) else {
+        println!("skipped: a kill leaves no ring file, so there is no bit to flip");
+        return true;
+    };
+    println!("{total}");
+    println!("bit flips: {flips}, seed {seed}");
+    total.is_good() && total.returned > 0
+}
+
+/// Shares out the kills, each share with a seed of its own, and says what came of them. Whether all is good.
+fn lanes(name: &str, kills: u64, seed: u64, run: &(dyn Fn(u64, u64) -> Counts + Sync)) -> bool {
+    let started = Instant::now();
+    let mut total = Counts::default();
+    std::thread::scope(|scope| {
+        let share = |lane: u64| (kills / LANES + u64::from(lane < kills % LANES), seed * LANES + lane);
+        let runs: Vec<_> = (0..LANES).map(share).map(|(kills, seed)| scope.spawn(move || run(kills, seed))).collect();
+        runs.into_iter().for_each(|run| total.add(run.join().unwrap()));
+    });
+    println!("{total}");
+    println!("{name}: in {:.1} s, seed {seed}", started.elapsed().as_secs_f64());
+    total.is_good() && total.returned > 0
 }

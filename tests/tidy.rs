@@ -11,7 +11,7 @@ use crate::harness::repository;
 const LINES_MAX: usize = 500;
 
 /// Where `unsafe` may stand: rings and mappings, and the C interface.
-const UNSAFE_ALLOWED: [&str; 3] = ["src/ring.rs", "src/mapping.rs", "src/capi.rs"];
+const UNSAFE_ALLOWED: [&str; 4] = ["src/ring.rs", "src/mapping.rs", "src/capi.rs", "tests/kill_record.rs"];
 
 /// A source file: its path from the repository's root, and its text.
 struct Source {
