@@ -174,15 +174,28 @@ impl<'a> Log<'a> {
                 Err(error) => self.wrong(&format!("repair: {error}")),
             },
             After::RepairCommand => {
-                let output =
-                    Command::new(env!("CARGO_BIN_EXE_logtool")).arg("repair").arg(self.dir()).output().unwrap();
+                let output = self.repair_command().output().unwrap();
                 if output.status.success() {
                     self.check(State::Settled);
                 } else {
                     self.wrong(&format!("logtool repair: {output:?}"));
                 }
             }
+            After::RepairKilled(delay) => {
+                let mut child = self.repair_command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                std::thread::sleep(delay);
+                drop(child.kill());
+                child.wait().unwrap();
+                // What it leaves is as good as what it found.
+                self.check(State::Dead);
+            }
         }
+    }
+
+    fn repair_command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_logtool"));
+        command.arg("repair").arg(self.dir());
+        command
     }
 
     fn check(&mut self, state: State) {

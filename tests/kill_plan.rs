@@ -31,6 +31,8 @@ pub(crate) enum After {
     Repair,
     /// It is repaired by the command.
     RepairCommand,
+    /// The command is killed so long after it was started to repair it.
+    RepairKilled(Duration),
 }
 
 /// What is drawn for one child.
@@ -71,10 +73,11 @@ impl Plan {
         };
         let after = match random.below(16) {
             0..5 => After::Nothing,
-            5..10 => After::Read,
-            10..13 => After::Reopen,
-            13..15 => After::Repair,
-            _ => After::RepairCommand,
+            5..9 => After::Read,
+            9..12 => After::Reopen,
+            12..14 => After::Repair,
+            14 => After::RepairCommand,
+            _ => After::RepairKilled(us(&mut random, 4_000)),
         };
         Plan {
             threads,
