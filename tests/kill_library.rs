@@ -113,7 +113,7 @@ impl<'a> Log<'a> {
     fn end(&self, child: &mut Child, plan: &Plan) -> Result<(), String> {
         let (stage, delay) = match plan.end {
             End::KilledOpening(delay) => (Stage::Opening, delay),
-            End::KilledLogging(delay) | End::Closes(delay) => (Stage::Open, delay),
+            End::KilledLogging(delay) | End::KilledClosing(delay, _) | End::Closes(delay) => (Stage::Open, delay),
         };
         let reached = wait(child, || self.record.has_reached(stage));
         std::thread::sleep(delay);
@@ -127,10 +127,16 @@ impl<'a> Log<'a> {
                 ended => Err(format!("the child did not close its log: {ended:?}")),
             };
         }
+        let mut may_end = false;
+        if let End::KilledClosing(_, delay) = plan.end {
+            self.record.ask_to_close();
+            std::thread::sleep(delay);
+            may_end = true;
+        }
         drop(child.kill());
         let status = child.wait().unwrap();
         match reached {
-            Ok(()) if status.signal() == Some(9) => Ok(()),
+            Ok(()) if status.signal() == Some(9) || (may_end && status.success()) => Ok(()),
             reached => Err(format!("the child ended too early or hangs: {reached:?}, {status}")),
         }
     }

@@ -14,6 +14,8 @@ pub(crate) enum End {
     KilledOpening(Duration),
     /// Killed so long after it began to log.
     KilledLogging(Duration),
+    /// Asked to close its log after this time, and killed so long after that.
+    KilledClosing(Duration, Duration),
     /// It closes its log after this time.
     Closes(Duration),
 }
@@ -69,6 +71,7 @@ impl Plan {
             0..4 => End::KilledOpening(us(&mut random, 1_500)),
             4 => End::Closes(us(&mut random, 4_000)),
             5 => End::KilledLogging(us(&mut random, 15_000)),
+            6 => End::KilledClosing(us(&mut random, 2_000), us(&mut random, 2_000)),
             _ => End::KilledLogging(us(&mut random, 3_000)),
         };
         let after = match random.below(16) {
@@ -95,7 +98,8 @@ impl Plan {
 
     /// The same, with one ring a thread, and killed while it logs.
     pub(crate) fn made_plain(self) -> Plan {
-        let (End::KilledOpening(delay) | End::KilledLogging(delay) | End::Closes(delay)) = self.end;
+        let (End::KilledOpening(delay) | End::KilledLogging(delay) | End::KilledClosing(delay, _) | End::Closes(delay)) =
+            self.end;
         Plan { nests: false, entries_per_thread: None, end: End::KilledLogging(delay), ..self }
     }
 
