@@ -6,9 +6,12 @@
 //! times the size. The data lie below `LOGTOOL_BENCH_DIR`, or else in the target directory, all on one file system, and are
 //! removed at the end.
 
+#[path = "support/messages.rs"]
+mod messages;
+#[path = "support/processes.rs"]
 mod processes;
+#[path = "support/table.rs"]
 mod table;
-mod workload;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -19,9 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context;
 use logtool::options::Options;
 use logtool::{Writer, clock};
+use messages::Workload;
 use processes::{Output, Sample, run};
 use table::{Bar, Speed, Table};
-use workload::Workload;
 
 /// Runs of each command; odd, for the median.
 const ROUNDS: usize = 3;

@@ -1,114 +1,219 @@
-//! The messages that every benchmark logs (DESIGN section 8): the same ones for the same thread, no two alike.
+//! The workload of a service that logs requests, about 200 bytes of text each, through our logger: how fast, at what cost.
+//!
+//! `cargo bench --bench workload [-- [--threads 1,2,4,8] [--seconds 4] [--long]]`. Rows: each number of threads at full speed
+//! for so many seconds, with a sync each second; then one thread at a rate that nothing waits at, for what a call takes by
+//! itself; then memory, idle processor time, the way of an entry to the file, and with `--long` 60 s at 200,000 entries a
+//! second, which must drop nothing. All with the default policy for full rings. At full speed the disk may be what limits.
+//! The exit code is 1 if a figure misses its bar. The peers' figures: `benches/peers`.
+//!
+//! The logs lie below `LOGTOOL_BENCH_DIR`, or else in the target directory, and are removed after each row: some GiB.
 
-#![allow(dead_code, reason = "each benchmark uses its part")]
+#[path = "support/support.rs"]
+mod support;
 
-use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-/// Ends of the messages: what services say, 70 to 90 bytes each.
-const SENTENCES: [&str; 16] = [
-    "upstream answered after a retry, the connection was returned to the pool as healthy",
-    "cache entry expired while the request was waiting, value was loaded from the store",
-    "session token refreshed, previous token stays valid until its grace period has ended",
-    "order accepted and queued for fulfilment, the confirmation mail will be sent later",
-    "rate limit is close for this client, further requests in this window may be delayed",
-    "payload validated against schema version 14, two optional fields were left empty",
-    "search index was asked for 50 results and gave 37, the rest was filtered by access",
-    "request was routed to the second replica because the first one reported high load",
-    "file upload finished, checksum matches what the client sent, the scan is scheduled",
-    "background job picked up by worker, it is expected to finish within its time slot",
-    "permission check passed by group membership, the decision was taken from the cache",
-    "database transaction committed after one conflict, three rows were written in total",
-    "feature flag evaluated for this account, the new checkout page has been delivered",
-    "connection closed by the peer after the response had been sent, nothing was lost",
-    "payment provider confirmed the charge, the receipt is stored and will be mailed",
-    "metrics of the last minute were aggregated and handed over to the collector service",
-];
+use logtool::{Follower, Item, Logger, Start, clock};
+use support::args::Args;
+use support::bars::{Bar, Bars, figure};
+use support::histogram::Histogram;
+use support::messages::Workload;
+use support::producers::{Amount, Pace, Produced, produce};
+use support::{ours, process};
 
-const STATUSES: [u16; 8] = [200, 200, 200, 200, 404, 500, 302, 201];
+/// Room that the disk must have: twice what the fastest row writes in 4 s.
+const ROOM_BYTES: u64 = 16 << 30;
 
-/// Number of different values of the fields that are drawn from a table.
-const VALUES: u64 = 64;
+/// Calls a second of the thread that shows what a call takes by itself.
+const UNBLOCKED_RATE: f64 = 100_000.0;
 
-/// One message, as the fields that a program would log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'a> {
-    /// Number of the message, from 0 on.
-    pub(crate) id: u64,
-    /// Mail address.
-    pub(crate) user: &'a str,
-    /// Address in dotted form.
-    pub(crate) ip: &'a str,
-    /// Path of a request.
-    pub(crate) path: &'a str,
-    /// HTTP status.
-    pub(crate) status: u16,
-    /// Milliseconds.
-    pub(crate) latency_ms: f64,
-    /// A sentence.
-    pub(crate) msg: &'static str,
-}
+/// How long nothing is logged to see what an idle logger takes.
+const IDLE: Duration = Duration::from_secs(5);
 
-impl fmt::Display for Message<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Message { id, user, ip, path, status, latency_ms, msg } = self;
-        write!(out, "req id={id} user={user} ip={ip} path={path} status={status} latency_ms={latency_ms:.3} msg={msg}")
-    }
-}
+/// Entries a second whose way to the file is timed, and for how long.
+const FOLLOWED_RATE: f64 = 1000.0;
+const FOLLOWED: Duration = Duration::from_secs(4);
 
-/// An endless sequence of messages, made without allocating.
-#[derive(Clone, Debug)]
-pub(crate) struct Workload {
-    x: u64,
-    id: u64,
-    users: Vec<String>,
-    ips: Vec<String>,
-    paths: Vec<String>,
-}
-
-impl Workload {
-    /// The sequence of this thread, from its first message on.
-    pub(crate) fn new(thread: u64) -> Workload {
-        let table = |make: fn(u64) -> String| (0..VALUES).map(make).collect();
-        Workload {
-            x: 42 + thread,
-            id: 0,
-            users: table(|k| format!("user-{k:04}@example.com")),
-            ips: table(|k| format!("10.{k}.{}.{}", k * 7 % 256, k * 13 % 256)),
-            paths: table(|k| format!("/api/v1/resource/{k:03}/items/{:03}/detail", k * 7919 % 1000)),
+fn main() -> ExitCode {
+    match bench() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
         }
     }
+}
 
-    /// The next message.
-    pub(crate) fn next_message(&mut self) -> Message<'_> {
-        self.x = self.x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let r = self.x >> 33;
-        let (user, k) = ((r % VALUES) as usize, ((r >> 6) % VALUES) as usize);
-        let id = self.id;
-        self.id += 1;
-        Message {
-            id,
-            user: &self.users[user],
-            ip: &self.ips[k],
-            path: &self.paths[k],
-            status: STATUSES[(r >> 12) as usize % STATUSES.len()],
-            latency_ms: (r % 100_000) as f64 / 1000.0,
-            msg: SENTENCES[(r >> 18) as usize % SENTENCES.len()],
+fn bench() -> anyhow::Result<bool> {
+    let args = Args::parse(&["--threads", "--seconds"], &["--long"])?;
+    let threads: Vec<usize> = args.list("--threads", &[1, 2, 4, 8])?;
+    let amount = Amount::Time(Duration::from_secs_f64(args.value("--seconds", 4.0)?));
+    let base = std::env::var_os("LOGTOOL_BENCH_DIR").map_or(PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    std::fs::create_dir_all(&base)?;
+    process::ensure_room(&base, ROOM_BYTES)?;
+    let dir = tempfile::Builder::new().prefix("workload-").tempdir_in(&base)?;
+    let mut bench = Bench { dir: dir.path().to_owned(), bars: Bars::default() };
+
+    println!("{}; sync each second", process::about_machine());
+    println!(
+        "\n{:<22} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>9} {:>8} {:>7}",
+        "", "M/s", "M/s in", "CPU us", "p50 ns", "p99", "p99.9", "max", "drops", "bytes"
+    );
+    println!("{:<22} {:>8} {:>8} {:>7}", "", "returned", "the OS", "a call");
+    let mut rows = Vec::new();
+    for &count in &threads {
+        let row = bench.row(&format!("threads: {count}"), &vec![Pace::Full; count], amount)?;
+        rows.push((count, row));
+    }
+    let unblocked = format!("1 thread, {UNBLOCKED_RATE} a s");
+    bench.row(&unblocked, &[Pace::Spaced(UNBLOCKED_RATE)], amount)?;
+    let long = if args.has("--long") {
+        // 50 each ms on each of four threads.
+        let paces = [Pace::Bursts(50, Duration::from_millis(1)); 4];
+        Some(bench.row("4 threads, 200,000 a s", &paces, Amount::Time(Duration::from_secs(60)))?)
+    } else {
+        None
+    };
+
+    for (count, row) in &rows {
+        bench.bars.check(&format!("CPU of an entry, threads: {count}"), row.cpu_us, "us", Bar::AtMost(0.25));
+    }
+    let rate_of = |wanted| rows.iter().find(|(count, _)| *count == wanted).map(|(_, row)| row.rate_in_os);
+    if let (Some(one), Some(eight)) = (rate_of(1), rate_of(8)) {
+        bench.bars.check("8 threads against 1", eight / one, "", Bar::AtLeast(0.7));
+    }
+    if let Some(row) = long {
+        bench.bars.check("dropped in 60 s at 200,000 entries/s", row.drops as f64, "", Bar::AtMost(0.0));
+        // Of 12 million; a thread that could not keep pace would have logged fewer.
+        bench.bars.check("  logged of them", row.calls as f64 / 12e6, "", Bar::AtLeast(0.98));
+    }
+    let rings = rows.iter().map(|(_, row)| row.ring_bytes).max().unwrap_or(0) as f64 / f64::from(1 << 20);
+    bench.bars.check("resident memory at most", process::status_mib("VmHWM"), "MiB", Bar::AtMost(40.0 + rings));
+    bench.idle()?;
+    bench.way_to_the_file()?;
+    Ok(bench.bars.is_good())
+}
+
+/// What a row came to.
+struct Row {
+    calls: u64,
+    drops: u64,
+    /// Entries a second until all were handed to the operating system.
+    rate_in_os: f64,
+    /// Processor time of the process by entry.
+    cpu_us: f64,
+    ring_bytes: u64,
+}
+
+struct Bench {
+    dir: PathBuf,
+    bars: Bars,
+}
+
+impl Bench {
+    /// A new log, and the workload into it.
+    fn row(&self, name: &str, paces: &[Pace], amount: Amount) -> anyhow::Result<Row> {
+        let dir = self.dir.join("log");
+        let log = ours::open(&dir)?;
+        let cpu_before = process::cpu_seconds();
+        let produced = log_workload(&log, paces, amount)?;
+        log.flush(ours::END_WAIT)?;
+        let (seconds_in_os, cpu) = (produced.started.elapsed().as_secs_f64(), process::cpu_seconds() - cpu_before);
+        let ring_bytes = process::bytes_on_disk(&dir, ".ring");
+        let stats = log.close(ours::END_WAIT)?;
+        let (calls, drops) = (produced.calls, ours::drops(&stats));
+        anyhow::ensure!(
+            stats.writer.entries == calls - drops,
+            "{calls} calls and {drops} drops, but {} entries written",
+            stats.writer.entries
+        );
+        let entries = (calls - drops) as f64;
+        let row = Row { calls, drops, rate_in_os: entries / seconds_in_os, cpu_us: cpu / entries * 1e6, ring_bytes };
+        let ns = |share: f64| figure(produced.times.quantile_ns(share));
+        println!(
+            "{name:<22} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>9} {drops:>8} {:>7}",
+            figure(entries / produced.seconds / 1e6),
+            figure(row.rate_in_os / 1e6),
+            figure(row.cpu_us),
+            ns(0.5),
+            ns(0.99),
+            ns(0.999),
+            figure(produced.times.max_ns()),
+            figure(process::bytes_on_disk(&dir, ".flog") as f64 / entries),
+        );
+        remove(&dir)?;
+        Ok(row)
+    }
+
+    /// What the threads of a logger take that nothing is given to.
+    fn idle(&mut self) -> anyhow::Result<()> {
+        let dir = self.dir.join("log");
+        let log = ours::open(&dir)?;
+        log_workload(&log, &[Pace::Full], Amount::Calls(1000))?;
+        // Past the sync of what was logged.
+        std::thread::sleep(Duration::from_millis(1500));
+        let before = process::cpu_seconds();
+        std::thread::sleep(IDLE);
+        let percent = (process::cpu_seconds() - before) / IDLE.as_secs_f64() * 100.0;
+        self.bars.check("idle CPU, of a core", percent, "%", Bar::AtMost(0.5));
+        log.close(ours::END_WAIT)?;
+        remove(&dir)
+    }
+
+    /// From the call until a reader of the file has the entry.
+    fn way_to_the_file(&mut self) -> anyhow::Result<()> {
+        let dir = self.dir.join("log");
+        let log = ours::open(&dir)?;
+        let delays = std::thread::scope(|scope| {
+            let follower = scope.spawn(|| follow(&dir, (FOLLOWED_RATE * FOLLOWED.as_secs_f64()) as u64));
+            let every = Duration::from_secs_f64(1.0 / FOLLOWED_RATE);
+            log_workload(&log, &[Pace::Bursts(1, every)], Amount::Time(FOLLOWED))?;
+            log.flush(ours::END_WAIT)?;
+            follower.join().map_err(|_| anyhow::anyhow!("the follower has panicked"))?
+        })?;
+        let ms = |ns: f64| ns / 1e6;
+        let what = |which: &str| format!("call to reader of the file at {FOLLOWED_RATE} entries/s, {which}");
+        self.bars.check(&what("p50"), ms(delays.quantile_ns(0.5)), "ms", Bar::AtMost(25.0));
+        self.bars.check(&what("p99"), ms(delays.quantile_ns(0.99)), "ms", Bar::AtMost(25.0));
+        self.bars.check(&what("max"), ms(delays.max_ns()), "ms", Bar::AtMost(25.0));
+        log.close(ours::END_WAIT)?;
+        remove(&dir)
+    }
+}
+
+fn log_workload(log: &Logger, paces: &[Pace], amount: Amount) -> anyhow::Result<Produced> {
+    let source = |thread| {
+        let mut workload = Workload::new(thread);
+        move || workload.next_message()
+    };
+    produce(paces, amount, source, |message| ours::log(log, message))
+}
+
+/// How old entries are when a follower gives them: `count` of them, or what comes until nothing more does.
+fn follow(dir: &Path, count: u64) -> anyhow::Result<Histogram> {
+    let mut follower = Follower::open(dir, Start::First)?;
+    let mut delays = Histogram::new();
+    let mut seen = 0;
+    while seen < count {
+        match follower.next(Some(Instant::now() + Duration::from_secs(2)))? {
+            Some(Item::Entry(entry)) => {
+                delays.add(u64::try_from(clock::now_ns() - entry.head.time_ns).unwrap_or(0));
+                seen += 1;
+            }
+            Some(Item::Finding(finding)) => anyhow::bail!("{finding:?}"),
+            Some(Item::Note(_)) => {}
+            None => break,
         }
     }
+    anyhow::ensure!(seen as f64 >= 0.9 * count as f64, "the follower has seen {seen} of {count} entries");
+    Ok(delays)
+}
 
-    /// Appends the next message as a line of a text log, about 250 bytes with its newline: time (10 us after the line
-    /// before), level, message.
-    pub(crate) fn push_line(&mut self, out: &mut String) {
-        let us = self.id * 10;
-        let (hours, minutes, seconds) = (us / 3_600_000_000 % 24, us / 60_000_000 % 60, us / 1_000_000 % 60);
-        let message = self.next_message();
-        let level = match message.status {
-            500.. => "ERROR",
-            400.. => "WARN ",
-            _ => "INFO ",
-        };
-        let fraction = us % 1_000_000;
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "2026-11-28T{hours:02}:{minutes:02}:{seconds:02}.{fraction:06}Z {level} {message}");
-    }
+/// Removes a log, and lets the disk come to rest.
+fn remove(dir: &Path) -> anyhow::Result<()> {
+    std::fs::remove_dir_all(dir)?;
+    process::settle(dir.parent().unwrap_or(dir))
 }
