@@ -128,6 +128,7 @@ mod repair_plan;
 pub mod report;
 mod rescue;
 pub mod retention;
+mod ring;
 mod roll;
 pub mod scan;
 mod seal;
