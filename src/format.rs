@@ -51,6 +51,10 @@ pub const SEGMENT_REWRITTEN: u8 = 1;
 pub const SEGMENT_PLACEHOLDER: u8 = 2;
 /// Segment flag: the one before it was left after trouble with the disk, and may lack its seal.
 pub const SEGMENT_AFTER_TROUBLE: u8 = 4;
+/// Segment flag: holds what the rings of a dead run still held; its run start says how many entries.
+pub const SEGMENT_RECOVERED: u8 = 8;
+/// Segment flag: its run keeps rings in the log's directory, so that more may have been accepted than the segments hold.
+pub const SEGMENT_WITH_RINGS: u8 = 16;
 
 /// How far sequence numbers jump where some may have been seen and then lost.
 pub const VOID_SEQS: u64 = 1 << 32;

@@ -121,6 +121,7 @@ pub mod plain_copy;
 pub mod private;
 pub mod reader;
 mod record;
+mod recovery;
 pub mod render;
 pub mod repair;
 mod repair_apply;

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::control::RunStart;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{FrameKind, HEADER_BYTES};
+use crate::format::{FrameKind, HEADER_BYTES, SEGMENT_WITH_RINGS};
 use crate::options::{Options, SyncPolicy};
 use crate::record::write_record;
+use crate::recovery::{self, How, Recovered};
 use crate::rescue::RESCUE_NAME;
 use crate::retention::{
     Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, make_room, open_or_create, segment_files,
@@ -30,8 +31,7 @@ use crate::storage_os::OsStorage;
 use crate::sync::sync_segments;
 use crate::writer::{Start, Writer};
 
-use past::Past;
-pub(crate) use past::SEQ_MAX;
+pub(crate) use past::{Next, Past, SEQ_MAX};
 
 impl Writer {
     /// Opens the log in `dir` to write, and makes it (with its parents) if it is not there.
@@ -59,16 +59,42 @@ impl Writer {
     /// # Errors
     /// As there.
     pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Writer> {
+        Writer::open_as(storage, options, None::<fn(&SegmentHeader) -> Result<()>>)
+    }
+
+    /// As [`open_on`](Writer::open_on), for a run that keeps rings: `make_rings` makes them, before the run's first segment,
+    /// whose header it is given, is made.
+    #[cfg_attr(not(test), expect(dead_code, reason = "called by the engine"))]
+    pub(crate) fn open_with_rings(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        make_rings: impl FnOnce(&SegmentHeader) -> Result<()>,
+    ) -> Result<Writer> {
+        Writer::open_as(storage, options, Some(make_rings))
+    }
+
+    fn open_as(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        make_rings: Option<impl FnOnce(&SegmentHeader) -> Result<()>>,
+    ) -> Result<Writer> {
         options.validate()?;
         refuse_other_directories(&*storage)?;
         let lock = take_lock(&*storage)?;
         let _ = storage.remove(RESCUE_NAME);
+        let _ = recovery::remove_unfinished(&*storage);
         // Retention needs it most on a full disk, where it might not be made any more.
         let _ = open_or_create(&*storage, MAINTENANCE_LOCK_NAME);
-        let past = Past::of(&storage)?;
-        let next = past.next(storage.boot_id());
-        let now_ns = (options.clock)();
         let is_synced = options.sync != SyncPolicy::Never;
+        let how = How { is_synced, makes_room: options.makes_room, leaves_evidence: false };
+        let recovered = recovery::recover(&storage, Some(&*lock), how)?;
+        let past = Past::of(&storage)?;
+        let mut next =
+            past.next(storage.boot_id(), |run_id| recovered.has_ring_of(run_id), recovered.is_end_unknown());
+        // The name of its rings must be free.
+        next.index = next.index.max(recovered.index() + 1);
+        let has_rings = make_rings.is_some();
+        let now_ns = (options.clock)();
 
         let log_id = past.log_id.map_or_else(random_id, Ok)?;
         let mut opened = OpenedSegments::new();
@@ -87,7 +113,7 @@ impl Writer {
             synced_seq = past.last_seq();
         }
         let mut header = SegmentHeader {
-            flags: 0,
+            flags: if has_rings { SEGMENT_WITH_RINGS } else { 0 },
             log_id,
             run_id: random_id()?,
             segment_id: random_id()?,
@@ -107,10 +133,10 @@ impl Writer {
             time_ns: now_ns,
             void_first: next.void.map_or(0, |(first, _)| first),
             void_last: next.void.map_or(0, |(_, last)| last),
-            entries_recovered: 0,
+            entries_recovered: recovered.entries(),
             pid: header.pid,
             last_end: next.last_end,
-            has_rings: false,
+            has_rings,
         };
         // The first, so that a kill before the first flush leaves evidence that nothing was accepted.
         let begun = WriterState {
@@ -128,6 +154,9 @@ impl Writer {
             write_record(&*lock, &begun).map_err(failed)?;
         }
         let state = past.state.unwrap_or(begun);
+        if let Some(make_rings) = make_rings {
+            make_rings(&header)?;
+        }
         let active = loop {
             let error = match create_segment(&*storage, header.clone(), options.index_stride_bytes, is_synced, false) {
                 Ok(active) => break active,
@@ -154,18 +183,22 @@ impl Writer {
             opened,
             directory_unsynced: !is_synced,
         });
-        writer.begin(&run_start, plan.as_ref());
+        writer.begin(&run_start, &recovered, plan.as_ref());
         Ok(writer)
     }
 
-    /// Writes the run start and the record, and removes what retention no longer keeps. What fails is counted and made up
-    /// for later.
-    fn begin(&mut self, run_start: &RunStart, plan: Option<&RetentionPlan>) {
+    /// Writes the run start and the record, and removes the rings of runs before and what retention no longer keeps. What
+    /// fails is counted and made up for later.
+    fn begin(&mut self, run_start: &RunStart, recovered: &Recovered, plan: Option<&RetentionPlan>) {
         let mut payload = Vec::new();
         run_start.encode(&mut payload);
         self.batch.push_control(FrameKind::RunStart, &payload);
-        let _ = self.write_pending();
+        let is_begun = self.write_pending().is_ok();
         self.write_state();
+        // Before that the rings are what tells how the last run ended.
+        if is_begun && let Err(error) = recovered.remove(&*self.storage, true, self.options.sync != SyncPolicy::Never) {
+            self.note(&error);
+        }
         if let Some(plan) = plan
             && let Err(error) = take_maintenance_lock(&*self.storage).and_then(|lock| self.remove_planned(plan, lock))
         {
@@ -178,7 +211,7 @@ impl Writer {
 
 /// First number that retention has kept: what the newest header and the record tell, or, where the oldest segment starts
 /// behind that, what a mark tells that was written between two rolls and would otherwise be forgotten with its segment.
-fn first_seq_kept(storage: &Arc<dyn Storage>, told: u64) -> Result<u64> {
+pub(crate) fn first_seq_kept(storage: &Arc<dyn Storage>, told: u64) -> Result<u64> {
     let (files, _) = segment_files(&**storage).map_err(|error| Error::io("cannot list", error).at(storage.path()))?;
     let header_of = |name: &str| storage.open(name).and_then(|file| SegmentHeader::read(&*file)).ok()?.ok();
     match files.iter().find_map(|file| header_of(&file.name)) {

@@ -91,7 +91,7 @@ impl Repair<'_> {
             Step::Placeholder { segment, header, seqs, class, replaces } => {
                 self.placeholder(segment, header, *seqs, *class, replaces.as_deref())?;
             }
-            Step::SetAside { segment } => self.set_aside(segment)?,
+            Step::SetAside { segment } => set_aside(self.storage, segment)?,
             Step::Rename { segment, to } => self.rename_to_free(segment, to)?,
             Step::Record { state } => {
                 write_record(self.lock, state)?;
@@ -156,24 +156,6 @@ impl Repair<'_> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// Moves a whole file to quarantine.
-    fn set_aside(&self, segment: &str) -> io::Result<()> {
-        for number in 1..NAMES_MAX {
-            let name = numbered(&format!("quarantine/{segment}"), number);
-            let is_free = match self.storage.create(&name) {
-                Ok(_) => true,
-                // Empty: taken by a run that was stopped before it moved the file there.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.storage.open(&name)?.len()? == 0,
-                Err(error) => return Err(error),
-            };
-            if is_free {
-                self.storage.rename(segment, &name)?;
-                return self.storage.sync_dir();
-            }
-        }
-        Err(io::Error::other("quarantine holds too many files of this name: move them elsewhere"))
     }
 
     /// Writes the seal of a segment whose frames up to `offset` are all valid.
@@ -245,7 +227,7 @@ impl Repair<'_> {
         write_whole(file.as_ref(), &bytes, 0)?;
         file.sync()?;
         if let Some(old) = replaces {
-            self.set_aside(old)?;
+            set_aside(self.storage, old)?;
         }
         self.rename_to_free(UNFINISHED_NAME, segment)
     }
@@ -260,6 +242,24 @@ impl Repair<'_> {
         self.storage.rename(from, to)?;
         self.storage.sync_dir()
     }
+}
+
+/// Moves a whole file to quarantine.
+pub(crate) fn set_aside(storage: &dyn Storage, segment: &str) -> io::Result<()> {
+    for number in 1..NAMES_MAX {
+        let name = numbered(&format!("quarantine/{segment}"), number);
+        let is_free = match storage.create(&name) {
+            Ok(_) => true,
+            // Empty: taken by a run that was stopped before it moved the file there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open(&name)?.len()? == 0,
+            Err(error) => return Err(error),
+        };
+        if is_free {
+            storage.rename(segment, &name)?;
+            return storage.sync_dir();
+        }
+    }
+    Err(io::Error::other("quarantine holds too many files of this name: move them elsewhere"))
 }
 
 /// `name`, `name.2`, `name.3`...

@@ -52,7 +52,7 @@ impl Writer {
     fn replace(&mut self, old: &ActiveSegment, header: SegmentHeader) -> Result<()> {
         self.batch.close_block(self.synced_seq);
         let header = SegmentHeader {
-            flags: SEGMENT_AFTER_TROUBLE,
+            flags: header.flags | SEGMENT_AFTER_TROUBLE,
             first_seq: old.synced_next_seq,
             synced_upto: self.synced_seq,
             predecessor: Some(Predecessor {
@@ -146,7 +146,7 @@ impl Writer {
             accepted_end: self.active.end,
         };
         let mut header = self.next_header(before, self.active.next_seq)?;
-        header.flags = SEGMENT_AFTER_TROUBLE;
+        header.flags |= SEGMENT_AFTER_TROUBLE;
         let next = self.create_segment(header).map_err(|error| self.noted(error))?;
         let from = self.active.header.index;
         let definitions = self.sites.of_segment(from);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::active::{ActiveSegment, write_all};
 use crate::control::SealReason;
 use crate::error::{Error, ErrorKind, Result, is_no_space};
-use crate::format::HEADER_BYTES;
+use crate::format::{HEADER_BYTES, SEGMENT_WITH_RINGS};
 use crate::options::SyncPolicy;
 use crate::retention::{OpenedSegment, RetentionPlan, take_maintenance_lock};
 use crate::segment::{Predecessor, SegmentHeader};
@@ -196,7 +196,7 @@ impl Writer {
         let opened_ns = self.half_created.as_ref().map_or_else(|| (self.options.clock)(), |(_, opened_ns)| *opened_ns);
         let index = self.active.header.index + 1;
         Ok(SegmentHeader {
-            flags: 0,
+            flags: self.active.header.flags & SEGMENT_WITH_RINGS,
             segment_id: random_id()?,
             index,
             index_last: index,
@@ -292,7 +292,7 @@ impl Writer {
 }
 
 /// Writes the seal of a segment at its end, which it leaves as it is: a seal may be written again.
-fn seal(segment: &mut ActiveSegment, reason: SealReason, successor_id: u64) -> io::Result<()> {
+pub(crate) fn seal(segment: &mut ActiveSegment, reason: SealReason, successor_id: u64) -> io::Result<()> {
     let frame = segment.seal_frame(reason, successor_id);
     let (done, error) = write_all(&*segment.file, &frame, segment.end);
     segment.dirty_end = segment.dirty_end.max(segment.end + done as u64);

@@ -69,6 +69,8 @@ pub enum SealReason {
     Rolled = 2,
     /// `repair` or a rewrite made this segment.
     Repaired = 3,
+    /// It holds what the rings of a dead run still held.
+    Recovered = 4,
 }
 
 /// The clean end of a segment: its last frame.
@@ -139,6 +141,7 @@ impl Seal {
         let reason = match fields.array::<8>()?[0] {
             1 => SealReason::Closed,
             2 => SealReason::Rolled,
+            4 => SealReason::Recovered,
             _ => SealReason::Repaired,
         };
         fields.u64()?;

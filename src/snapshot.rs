@@ -14,13 +14,14 @@ use crate::control::{LossClass, RetentionMark, RunEnd, RunStart};
 use crate::entry::Definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, Loss};
-use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, SEGMENT_AFTER_TROUBLE};
+use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, SEGMENT_AFTER_TROUBLE, SEGMENT_RECOVERED};
 use crate::scan::Found;
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
 
+pub(crate) use start::read_first;
 use start::{Start, read_start};
 
 /// How often a live log is looked at again whose segments don't fit together. A directory is not listed in one moment:
@@ -323,10 +324,11 @@ impl Snapshot {
                     && !(is_blind && known.accepted_end == HEADER_BYTES as u64);
                 known.segment_id == info.header.segment_id && is_end
             });
-            // A roll seals before it goes on; a new run does not, nor does a writer that the old segment gave trouble.
+            // A roll seals before it goes on; a new run does not, nor does a writer that the old segment gave trouble, nor a
+            // recovery.
             let wants_seal = next.header.run_id == info.header.run_id
                 && next.bytes > HEADER_BYTES as u64
-                && next.header.flags & SEGMENT_AFTER_TROUBLE == 0;
+                && next.header.flags & (SEGMENT_AFTER_TROUBLE | SEGMENT_RECOVERED) == 0;
             return known.map_or(Ending::Unlinked, |link| Ending::Followed { link, wants_seal });
         }
         if self.is_live() {

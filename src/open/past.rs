@@ -9,6 +9,8 @@
 //! | not sealed, same boot | none | last + 1 | last + 1 | killed |
 //! | not sealed, other boot | any | last + 1 + 2^32, the range between is void | last + 1 | other boot |
 //! | any | no record | last + 1 + 2^32, the range between is void | last + 2 | damaged |
+//! | not closed, same boot | the run kept rings, and they are missing or damaged | last + 1 + 2^32, the range between is void | last + 2 | damaged |
+//! | holds what rings held | none | last + 1 | last + 1 | as its run start says |
 //! | any, same boot or closed | the record tells seq N | N + 1 | last + 2 | damaged |
 //! | names a successor that is missing, or can't be read, or is not the record's | none of the seq | last + 1 + 2^32, void between | last + 2 | damaged |
 //!
@@ -20,10 +22,10 @@ use std::sync::Arc;
 use crate::active::seqs_used;
 use crate::control::{RunEnd, Seal, SealReason, SyncMark};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{FrameKind, HEADER_BYTES, VOID_SEQS};
+use crate::format::{FrameKind, HEADER_BYTES, SEGMENT_RECOVERED, SEGMENT_WITH_RINGS, VOID_SEQS};
 use crate::scan::{Found, FrameScan, read_seal};
 use crate::segment::{HeaderFault, Predecessor, SegmentHeader, SegmentName};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, read_first};
 use crate::state::{LOCK_NAME, WriterState, read_state};
 use crate::storage::{Storage, StorageFile};
 use crate::sync::UnsyncedSegment;
@@ -42,6 +44,8 @@ struct Newest {
     seal: Option<Seal>,
     /// The last sync mark.
     synced_upto: u64,
+    /// How the run before ended, where its first frame tells that.
+    last_end: RunEnd,
 }
 
 impl Newest {
@@ -53,8 +57,13 @@ impl Newest {
             accepted_end: HEADER_BYTES as u64,
             seal: None,
             synced_upto: header.synced_upto,
+            last_end: RunEnd::Killed,
             header,
         };
+        if newest.header.flags & SEGMENT_RECOVERED != 0 {
+            let first = read_first(file, newest.header.segment_id, end).map_err(|error| Error::io("cannot read", error))?;
+            newest.last_end = first.1.map_or(newest.last_end, |start| start.last_end);
+        }
         // A seal tells all that a scan would.
         if let Some((offset, seal)) = read_seal(file, newest.header.segment_id, end)? {
             newest.last_seq = newest.last_seq.max(seal.last_seq);
@@ -87,32 +96,32 @@ impl Newest {
 
 /// What the runs before have left.
 #[derive(Debug)]
-pub(super) struct Past {
-    pub(super) log_id: Option<u64>,
+pub(crate) struct Past {
+    pub(crate) log_id: Option<u64>,
     newest: Option<Newest>,
     /// Highest index in the directory, readable or not; 0 for none.
     index: u64,
     /// A segment newer than the newest readable one cannot be read.
     has_unreadable: bool,
-    pub(super) state: Option<WriterState>,
-    pub(super) first_seq_kept: u64,
-    pub(super) synced_upto: u64,
+    pub(crate) state: Option<WriterState>,
+    pub(crate) first_seq_kept: u64,
+    pub(crate) synced_upto: u64,
     /// Segments that may hold what is not on stable storage.
-    pub(super) unsynced: Vec<UnsyncedSegment>,
+    pub(crate) unsynced: Vec<UnsyncedSegment>,
 }
 
 /// How a run starts.
 #[derive(Debug)]
-pub(super) struct Next {
-    pub(super) seq: u64,
-    pub(super) index: u64,
-    pub(super) predecessor: Option<Predecessor>,
-    pub(super) void: Option<(u64, u64)>,
-    pub(super) last_end: RunEnd,
+pub(crate) struct Next {
+    pub(crate) seq: u64,
+    pub(crate) index: u64,
+    pub(crate) predecessor: Option<Predecessor>,
+    pub(crate) void: Option<(u64, u64)>,
+    pub(crate) last_end: RunEnd,
 }
 
 impl Past {
-    pub(super) fn of(shared: &Arc<dyn Storage>) -> Result<Past> {
+    pub(crate) fn of(shared: &Arc<dyn Storage>) -> Result<Past> {
         let storage = &**shared;
         let listed =
             storage.list().map_err(|error| Error::io("cannot list the directory", error).at(storage.path()))?;
@@ -216,11 +225,13 @@ impl Past {
         Err(Error::new(ErrorKind::Damaged, text).at(storage.path()))
     }
 
-    pub(super) fn last_seq(&self) -> u64 {
+    pub(crate) fn last_seq(&self) -> u64 {
         self.newest.as_ref().map_or(0, |newest| newest.last_seq)
     }
 
-    pub(super) fn next(&self, boot_id: [u8; 16]) -> Next {
+    /// How the next run starts. `has_ring_of` tells whether the ring file of a run is there; `is_end_unknown`, whether rings
+    /// held more than could be read.
+    pub(crate) fn next(&self, boot_id: [u8; 16], has_ring_of: impl Fn(u64) -> bool, is_end_unknown: bool) -> Next {
         let found = self.last_seq();
         let recorded = self.state.as_ref().map_or(0, |state| state.newest_seq);
         let Some(newest) = &self.newest else {
@@ -245,8 +256,11 @@ impl Past {
         let successor_id = newest.seal.as_ref().map_or(0, |seal| seal.successor_id);
         let other_recorded = self.state.as_ref().filter(|state| state.segment_id != own.segment_id && recorded > found);
         let is_segment_missing = self.has_unreadable || successor_id != 0 || other_recorded.is_some();
+        // More may have been accepted than the segments hold.
+        let is_ring_missing =
+            newest.header.flags & SEGMENT_WITH_RINGS != 0 && !is_closed && !has_ring_of(newest.header.run_id);
         // Without a record nothing tells whether this is the end: later numbers may have been seen.
-        let is_unknown = self.state.is_none() && !is_other_boot;
+        let is_unknown = (self.state.is_none() || is_ring_missing || is_end_unknown) && !is_other_boot;
         if !is_segment_missing && (is_other_boot || is_unknown) {
             let first = found + 1;
             let seq = found.max(recorded) + 1 + VOID_SEQS;
@@ -257,7 +271,12 @@ impl Past {
             return Next { seq, index, predecessor: Some(own), void, last_end };
         }
         if !is_segment_missing && recorded <= found {
-            let last_end = if newest.seal.is_some() { RunEnd::Closed } else { RunEnd::Killed };
+            let last_end = match newest.seal {
+                // The run was killed; what its rings held came after that.
+                Some(_) if newest.header.flags & SEGMENT_RECOVERED != 0 => newest.last_end,
+                Some(_) => RunEnd::Closed,
+                None => RunEnd::Killed,
+            };
             return Next { seq: found + 1, index: self.index + 1, predecessor: Some(own), void: None, last_end };
         }
         let missing = match (other_recorded, successor_id) {

@@ -6,6 +6,7 @@
 //! file header     0, 2048   twice: magic 8 | version u16 | 0 u16 | pid u32 | log_id u64 | run_id u64 | boot_id 16
 //!                           | index u64 | part_bytes u64 | crc u32
 //!              1024, 3072   twice: clock anchor: stamp u64 | time_ns i64 | ns per tick, 32.32 fixed point, u64 | crc u32
+//!              1536, 3584   sections in the file u32, twice: raised once a section is whole; 0 where it is not kept
 //! section header  0, 2048   twice: run_id u64 | bytes u64 | number u32 | kind u32 | crc u32
 //!                 128       written u64             these are of rings only, and change while the run lives:
 //!                 192, 256  read u64, twice
@@ -40,6 +41,8 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const SECOND_COPY: usize = 2048;
 /// Where the clock anchor stands, from each copy of the file header.
 pub(crate) const ANCHOR: usize = 1024;
+/// How many sections the file has, so that one that was cut off is missed. Twice, as nothing else tells.
+pub(crate) const SECTIONS: [usize; 2] = [1536, 3584];
 /// End of what is published: a position.
 pub(crate) const WRITTEN: usize = 128;
 /// Start of what is not in a segment yet: a position. Twice, as nothing tells whether one of them is right.
@@ -336,6 +339,16 @@ impl<'a> Record<'a> {
         let head =
             RecordHead { stamp: fields.u64()?, tseq: fields.u64()?, tid: fields.u32()?, site: fields.u32()? };
         Some((Record::Entry { head, body: &bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + len] }, whole))
+    }
+
+    /// How many bytes must be at hand to [`check`](Record::check) the record that starts with `bytes`, in a ring that goes on
+    /// for `room` bytes; `None` if it does not fit.
+    pub(crate) fn span(bytes: &[u8], room: usize) -> Option<usize> {
+        let word = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+        let (len, flags) = ((word & 0x00ff_ffff) as usize, (word >> 24) as u8);
+        let span = if flags == FLAG_SKIP { len } else { record_bytes(len) };
+        let fits = if flags == FLAG_SKIP { span == room } else { flags == 0 && span <= room };
+        fits.then_some(span)
     }
 
     /// As [`parse`](Record::parse), of bytes that may be damaged: `None` unless the record at `position` is valid.

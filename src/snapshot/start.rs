@@ -42,7 +42,7 @@ pub(super) fn read_start(file: &dyn StorageFile, bytes: u64) -> io::Result<Start
 }
 
 /// Reads the first frame: its number, 0 if it is damaged, and what it holds if it is a run's start.
-pub(super) fn read_first(file: &dyn StorageFile, segment_id: u64, bytes: u64) -> io::Result<(u64, Option<RunStart>)> {
+pub(crate) fn read_first(file: &dyn StorageFile, segment_id: u64, bytes: u64) -> io::Result<(u64, Option<RunStart>)> {
     let start = HEADER_BYTES as u64;
     let mut scan = FrameScan::new(file, segment_id, start, bytes, 0);
     Ok(match scan.next_at_start().map_err(io::Error::other)? {

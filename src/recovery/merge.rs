@@ -1,0 +1,223 @@
+//! The rings of a dead run as one stream: what no segment has yet, in the order of its time stamps.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+
+use crate::control::{DropMarker, DropReason, LossClass};
+use crate::entry::EntryHead;
+use crate::error::{Error, Result};
+use crate::finding::SeqRange;
+use crate::format::{ENTRY_BODY_BYTES_MAX, FLAG_CONTINUED, FLAG_MORE, VOID_SEQS};
+use crate::recovery::append::Append;
+use crate::recovery::file::{DeadFile, Stretch};
+use crate::recovery::known::Known;
+use crate::ring::file::{RecordHead, SHARED_TSEQ, SectionKind};
+
+/// Least bytes of a part, whatever the file says: else a long entry could be made very many.
+const PART_BYTES_MIN: u64 = 64;
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+enum New {
+    /// The entry that a ring stands at, whose last known tseq is given where it is known.
+    Entry { ring: usize, head: RecordHead, known: Option<u64> },
+    /// Calls refused behind the last entry of a ring, from this tseq on.
+    Refused { ring: usize, tid: u32, first: u64, count: u64 },
+}
+
+/// All rings of a file, merged.
+#[derive(Debug)]
+pub(super) struct Merge {
+    file: DeadFile,
+    known: Known,
+    class: LossClass,
+    /// Rings that stand at an entry, by its stamp and by their number.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    stands_at: Vec<Option<RecordHead>>,
+    /// Rings whose refused calls have been looked at.
+    ended: usize,
+    new: Option<New>,
+    /// When the last entry was logged.
+    time_ns: i64,
+    part_bytes: usize,
+    /// Threads whose entries claim more calls before them than there can be.
+    makes_no_sense: bool,
+}
+
+impl Merge {
+    pub(super) fn new(file: DeadFile, known: Known, class: LossClass) -> io::Result<Merge> {
+        let count = file.rings.len();
+        let part_bytes = file.header.part_bytes.clamp(PART_BYTES_MIN, ENTRY_BODY_BYTES_MAX as u64) as usize;
+        let time_ns = known.newest_ns.unwrap_or(0);
+        let (heads, stands_at) = (BinaryHeap::with_capacity(count), vec![None; count]);
+        let mut merge = Merge {
+            file,
+            known,
+            class,
+            heads,
+            stands_at,
+            ended: 0,
+            new: None,
+            time_ns,
+            part_bytes,
+            makes_no_sense: false,
+        };
+        (0..count).try_for_each(|ring| merge.advance(ring))?;
+        Ok(merge)
+    }
+
+    /// What the segments hold, with what has been appended since.
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// What is damaged, as far as has been looked.
+    pub(super) fn damage(&self) -> Vec<Stretch> {
+        let mut damage = self.file.all_damage();
+        if self.makes_no_sense && damage.is_empty() {
+            damage.push(Stretch { offset: 0, len: 0, lost: None });
+        }
+        damage
+    }
+
+    /// Goes through all of it, to see what is damaged.
+    pub(super) fn look_through(&mut self) -> io::Result<()> {
+        while let Some(Reverse((_, ring))) = self.heads.pop() {
+            self.file.rings[ring].pass();
+            self.advance(ring)?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, ring: usize) -> io::Result<()> {
+        self.stands_at[ring] = self.file.rings[ring].peek()?;
+        if let Some(head) = self.stands_at[ring] {
+            self.heads.push(Reverse((head.stamp, ring)));
+        }
+        Ok(())
+    }
+
+    /// Goes on to what no segment has; returns when it was logged, or `None` at the end.
+    pub(super) fn next_new(&mut self) -> io::Result<Option<i64>> {
+        while let Some(Reverse((_, ring))) = self.heads.pop() {
+            let Some(head) = self.stands_at[ring] else { continue };
+            let known = self.known.last(head.tid, head.tseq);
+            let last = self.last_tseq(ring, &head)?;
+            if known.is_none_or(|known| last > known) {
+                // Where no anchor tells the time, the last one known stands for it.
+                self.time_ns = self.file.anchor.map_or(self.time_ns, |anchor| anchor.time_ns(head.stamp));
+                self.new = Some(New::Entry { ring, head, known });
+                return Ok(Some(self.time_ns));
+            }
+            self.file.rings[ring].pass();
+            self.advance(ring)?;
+        }
+        while self.ended < self.file.rings.len() {
+            let ring = self.ended;
+            self.ended += 1;
+            if let Some((tid, first, count)) = self.refused_at_end(ring) {
+                self.new = Some(New::Refused { ring, tid, first, count });
+                return Ok(Some(self.time_ns));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last tseq of the entry that a ring stands at: it may have several parts.
+    fn last_tseq(&self, ring: usize, head: &RecordHead) -> io::Result<u64> {
+        let parts = self.file.rings[ring].body_len().div_ceil(self.part_bytes).max(1);
+        Ok(head.tseq.saturating_add(parts as u64 - 1))
+    }
+
+    /// Calls that were refused after the last entry of a ring. Of one that is damaged nothing tells whether they were.
+    fn refused_at_end(&self, number: usize) -> Option<(u32, u64, u64)> {
+        let ring = &self.file.rings[number];
+        let tid = match ring.kind {
+            SectionKind::SharedRing => 0,
+            _ => ring.owner.as_ref()?.0,
+        };
+        let shared = if ring.kind == SectionKind::SharedRing { SHARED_TSEQ } else { 0 };
+        let last = self.known.last(tid, ring.refused_tseq | shared)?;
+        let count = (ring.refused_tseq | shared).checked_sub(last).filter(|&count| count > 0)?;
+        let is_told = ring.damage.is_empty() && ring.refused_tseq > 0 && count <= VOID_SEQS;
+        is_told.then_some((tid, last + 1, count))
+    }
+
+    /// Appends what [`next_new`](Merge::next_new) went to.
+    pub(super) fn append_to(&mut self, append: &mut Append<'_>) -> Result<()> {
+        match self.new.take() {
+            Some(New::Entry { ring, head, known }) => self.append_entry(append, ring, head, known),
+            Some(New::Refused { ring, tid, first, count }) => {
+                let level = self.file.rings[ring].refused_level;
+                self.append_refused(append, tid, first, count, level)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn append_refused(&mut self, append: &mut Append<'_>, tid: u32, first: u64, count: u64, level: u8) -> Result<()> {
+        self.name_thread(append, tid);
+        let reason = DropReason::RingFull;
+        append.dropped(&DropMarker { count, time_ns: self.time_ns, tseq: first, tid, reason, level })?;
+        self.known.raise(tid, first + count - 1);
+        Ok(())
+    }
+
+    fn append_entry(
+        &mut self,
+        append: &mut Append<'_>,
+        ring: usize,
+        head: RecordHead,
+        known: Option<u64>,
+    ) -> Result<()> {
+        let unread = |error| Error::io("cannot read the rings", error);
+        let stood_in = &mut self.file.rings[ring];
+        let (level, is_harmed) = (stood_in.refused_level, !stood_in.damage.is_empty());
+        let body = stood_in.take_body().map_err(unread)?;
+        let jump = known.map_or(0, |known| head.tseq.saturating_sub(known.saturating_add(1)));
+        if jump > VOID_SEQS {
+            self.makes_no_sense = true;
+        } else if jump > 0 && is_harmed {
+            // Refused or lost: nothing tells.
+            let lost = append.lost(jump, self.class)?;
+            self.tell_lost(ring, lost);
+        } else if let Some(known) = known.filter(|_| jump > 0) {
+            // Nobody knows whose calls the shared ring has refused.
+            let tid = if head.tseq & SHARED_TSEQ != 0 { 0 } else { head.tid };
+            self.append_refused(append, tid, known + 1, jump, level)?;
+        }
+        self.name_thread(append, head.tid);
+        append.define(head.site, self.file.definitions.get(&head.site));
+        let count = body.len().div_ceil(self.part_bytes).max(1);
+        for number in 0..count {
+            let tseq = head.tseq.saturating_add(number as u64);
+            if known.is_some_and(|known| tseq <= known) {
+                continue;
+            }
+            let from = number * self.part_bytes;
+            let part = &body[from..body.len().min(from + self.part_bytes)];
+            let more = if number + 1 < count { FLAG_MORE } else { 0 };
+            let continued = if number > 0 { FLAG_CONTINUED } else { 0 };
+            let entry = EntryHead { time_ns: self.time_ns, tseq, tid: head.tid, site: head.site };
+            append.entry(&entry, more | continued, part)?;
+            self.known.raise(head.tid, tseq);
+        }
+        self.advance(ring).map_err(unread)
+    }
+
+    fn tell_lost(&mut self, ring: usize, lost: SeqRange) {
+        if let Some(stretch) = self.file.rings[ring].damage.last_mut() {
+            stretch.lost.get_or_insert(lost);
+        }
+    }
+
+    fn name_thread(&self, append: &mut Append<'_>, tid: u32) {
+        if tid == 0 || append.knows_thread(tid) {
+            return;
+        }
+        let owners = self.file.rings.iter().filter_map(|ring| ring.owner.as_ref());
+        let own = owners.filter(|(owner, _)| *owner == tid).map(|(_, name)| name.as_str()).find(|name| !name.is_empty());
+        append.name_thread(tid, own.or(self.known.name(tid)));
+    }
+}
