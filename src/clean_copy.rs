@@ -54,8 +54,12 @@ fn copy_and_repair(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Repaired> {
     let from = snapshot.storage();
-    let segments = snapshot.segments.iter().map(|segment| segment.name.as_str());
-    for name in segments.chain(snapshot.unreadable.iter().map(|bad| bad.name.as_str())) {
+    // What is only in rings is recovered in the copy.
+    let segments = snapshot.segments.iter().filter(|segment| !snapshot.is_from_ring(&segment.name));
+    let segments = segments.map(|segment| segment.name.as_str());
+    let unreadable = snapshot.unreadable.iter().map(|bad| bad.name.as_str());
+    let rings = snapshot.rings.iter().map(|ring| ring.name.as_str());
+    for name in segments.chain(unreadable).chain(rings) {
         copy(from.as_ref(), to.as_ref(), name, progress)?;
     }
     if snapshot.state.is_some() {

@@ -114,6 +114,8 @@ pub enum Fault {
     Misnamed,
     /// Something that has a segment's name but is no regular file; it is not read.
     NotAFile,
+    /// A ring file of a run that was killed is damaged; entries that were only there may be lost.
+    Ring,
 }
 
 impl fmt::Display for Fault {
@@ -151,6 +153,7 @@ impl fmt::Display for Fault {
             Fault::Duplicate => "second copy of a segment",
             Fault::Misnamed => "file name and segment header disagree about the place in the log",
             Fault::NotAFile => "not a regular file",
+            Fault::Ring => "ring of a killed run damaged",
         })
     }
 }
@@ -233,6 +236,11 @@ pub enum NoteKind {
     AccountedTail,
     /// A run that ended without closing its log; nothing that it accepted is missing.
     EndedWithoutClose,
+    /// These entries were read from the rings of a run that had ended without closing its log.
+    Recovered {
+        /// How many.
+        entries: u64,
+    },
     /// A new run, and how the one before it ended.
     Run {
         /// The end of the run before.
@@ -262,6 +270,7 @@ impl NoteKind {
             | NoteKind::Void { seqs } => Some(*seqs),
             NoteKind::AccountedTail
             | NoteKind::EndedWithoutClose
+            | NoteKind::Recovered { .. }
             | NoteKind::Run { .. }
             | NoteKind::Unborn
             | NoteKind::OtherLog { .. }

@@ -116,6 +116,7 @@ mod macros;
 mod mirror;
 mod open;
 pub mod options;
+mod overlay;
 pub mod plain_copy;
 #[doc(hidden)]
 pub mod private;
@@ -130,6 +131,8 @@ pub mod report;
 mod rescue;
 pub mod retention;
 mod ring;
+#[doc(hidden)]
+pub mod ring_builder;
 mod roll;
 pub mod scan;
 mod seal;
@@ -166,7 +169,7 @@ pub use logger::{Logger, Refused};
 pub use options::{Compression, KeepFree, Options, Retention, SyncPolicy};
 pub use reader::{LogReader, is_log_dir, snapshot_of};
 pub use report::Report;
-pub use snapshot::Snapshot;
+pub use snapshot::{RingInfo, Snapshot};
 pub use stat::LogStat;
 pub use stats::{LoggerStats, WriterStats};
 pub use verify::{VerifyOptions, verify};

@@ -171,6 +171,7 @@ impl Snapshot {
         } else if !damaged && self.newest_is_missing(last) {
             items.push(Item::Finding(Finding::new(Fault::MissingNewest, Loss::Nothing, LossClass::MissingSegment)));
         }
+        items.extend(self.ring_damage(last_seq));
         items
     }
 

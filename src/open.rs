@@ -64,7 +64,6 @@ impl Writer {
 
     /// As [`open_on`](Writer::open_on), for a run that keeps rings: `make_rings` makes them, before the run's first segment,
     /// whose header it is given, is made.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the engine"))]
     pub(crate) fn open_with_rings(
         storage: Arc<dyn Storage>,
         options: Options,
@@ -89,8 +88,7 @@ impl Writer {
         let how = How { is_synced, makes_room: options.makes_room, leaves_evidence: false };
         let recovered = recovery::recover(&storage, Some(&*lock), how)?;
         let past = Past::of(&storage)?;
-        let mut next =
-            past.next(storage.boot_id(), |run_id| recovered.has_ring_of(run_id), recovered.is_end_unknown());
+        let mut next = past.next(storage.boot_id(), |run_id| recovered.has_ring_of(run_id), recovered.is_end_unknown());
         // The name of its rings must be free.
         next.index = next.index.max(recovered.index() + 1);
         let has_rings = make_rings.is_some();

@@ -103,9 +103,7 @@ impl Recovered {
 
     /// Whether rings may have held more than could be read, and no power cut explains it.
     pub(crate) fn is_end_unknown(&self) -> bool {
-        self.rings.iter().any(|ring| {
-            !ring.is_settled && !ring.damage.is_empty() && ring.class != LossClass::PowerCut
-        })
+        self.rings.iter().any(|ring| !ring.is_settled && !ring.damage.is_empty() && ring.class != LossClass::PowerCut)
     }
 
     /// Whether the ring file of a run is there.
@@ -247,9 +245,7 @@ impl Recovery<'_> {
             merge.append_to(append)?;
         }
         let known = merge.known();
-        let is_evidence = self.how.leaves_evidence
-            && known.has_segments
-            && !(known.has_recovered || known.is_closed);
+        let is_evidence = self.how.leaves_evidence && known.has_segments && !(known.has_recovered || known.is_closed);
         if append.is_none() && is_evidence {
             let time_ns = known.newest_ns.unwrap_or(0);
             append = Some(self.begin(&header, file.index, time_ns)?);
@@ -296,7 +292,7 @@ impl Recovery<'_> {
         if self.how.is_synced {
             let _ = sync_segments(&**self.storage, &mut past.unsynced.clone());
         }
-        let mut next = past.next(self.storage.boot_id(), |_| true, false);
+        let mut next = past.next(self.storage.boot_id(), |run| run == ring.run_id || self.runs.contains(&run), false);
         // Its own index is the run's, also where none of its segments is left.
         next.index = next.index.max(ring_index);
         let header = SegmentHeader {
@@ -340,7 +336,8 @@ impl Recovery<'_> {
             first_seq_kept: segment.header.first_seq_kept,
             is_closed: false,
         };
-        write_record(lock, &state).map_err(|error| Error::io("cannot write", error).at(self.storage.path().join(LOCK_NAME)))
+        write_record(lock, &state)
+            .map_err(|error| Error::io("cannot write", error).at(self.storage.path().join(LOCK_NAME)))
     }
 }
 

@@ -17,6 +17,8 @@
 //! | header, or a copy of it, damaged | [`Step::Header`] |
 //! | padding altered | [`Step::ClearPadding`] |
 //! | segment of another log, second copy of a segment | [`Step::SetAside`] |
+//! | ring file of a killed run | [`Step::Recover`], before all others |
+//! | ring file that is damaged | the same; then a [`Step::Placeholder`], where nothing tells what it has cost, and [`Step::SetAside`] |
 //! | file name that tells another place than the header | [`Step::Rename`]; all other findings wait for the next round |
 
 use std::fmt;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use crate::control::{LossClass, SealReason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, SeqRange};
+use crate::recovery::{How, recover};
 use crate::repair_plan::Planner;
 use crate::retention::take_maintenance_lock;
 use crate::segment::SegmentHeader;
@@ -37,6 +40,13 @@ use crate::verify::VerifyOptions;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
+    /// Append what the rings of a run hold that was killed, and remove them.
+    Recover {
+        /// Name of the ring file.
+        segment: String,
+        /// How many entries.
+        entries: u64,
+    },
     /// Write declared-loss frames over a stretch.
     DeclareLoss {
         /// File name.
@@ -165,7 +175,14 @@ const ROUNDS: u32 = 4;
 /// `Locked` for a log that is being written, `Version` where a part of it is of a later version, `Invalid` for a file by
 /// itself, `Io` where it can't be read.
 pub fn plan(snapshot: &Snapshot, options: &VerifyOptions, progress: &(dyn Fn(u64) + Sync)) -> Result<Plan> {
-    plan_as(snapshot, options, progress, false)
+    let mut plan = plan_as(snapshot, options, progress, false)?;
+    let recoveries = snapshot.rings.iter().map(|ring| recovery_of(&ring.name, ring.entries));
+    plan.actions.splice(0..0, recoveries);
+    Ok(plan)
+}
+
+fn recovery_of(ring: &str, entries: u64) -> Action {
+    Action { finding: None, step: Step::Recover { segment: ring.to_owned(), entries } }
 }
 
 fn plan_as(
@@ -216,16 +233,21 @@ pub(crate) fn repair_as(
     progress: &(dyn Fn(u64) + Sync),
     seals_all: bool,
 ) -> Result<Repaired> {
-    let first = plan_as(&Snapshot::take(Arc::clone(storage))?, options, progress, seals_all)?;
+    let snapshot = Snapshot::take(Arc::clone(storage))?;
+    let first = plan_as(&snapshot, options, progress, seals_all)?;
     let mut repaired = Repaired { actions: Vec::new(), unsettled: first.unsettled };
-    if first.actions.is_empty() {
+    if first.actions.is_empty() && snapshot.rings.is_empty() {
         return Ok(repaired);
     }
+    drop(snapshot);
     let lock = crate::open::take_lock(storage.as_ref())?;
     let _maintenance = take_maintenance_lock(storage.as_ref())?;
+    let recovered = recover(storage, Some(&*lock), How::REPAIR)?;
+    repaired.actions.extend(recovered.rings.iter().map(|ring| recovery_of(&ring.name, ring.entries)));
+    recovered.remove(storage.as_ref(), false, true)?;
     let mut was_partial = false;
     for round in 0.. {
-        let snapshot = Snapshot::take_locked(Arc::clone(storage))?;
+        let snapshot = Snapshot::take_locked_with_rings(Arc::clone(storage))?;
         let plan = plan_as(&snapshot, options, &|_| {}, seals_all)?;
         repaired.unsettled = plan.unsettled.clone();
         if plan.actions.is_empty() || (round >= ROUNDS && !was_partial) {
@@ -242,7 +264,8 @@ impl Step {
     /// The file that it is about.
     pub fn segment(&self) -> &str {
         match self {
-            Step::DeclareLoss { segment, .. }
+            Step::Recover { segment, .. }
+            | Step::DeclareLoss { segment, .. }
             | Step::Header { segment, .. }
             | Step::ClearPadding { segment, .. }
             | Step::Seal { segment, .. }
@@ -262,6 +285,9 @@ impl fmt::Display for Step {
             None => "no entry lost".to_owned(),
         };
         match self {
+            Step::Recover { entries: 0, .. } => f.write_str("it holds nothing that is not in a segment; remove it"),
+            Step::Recover { entries: 1, .. } => f.write_str("append the entry that is only there, and remove it"),
+            Step::Recover { entries, .. } => write!(f, "append {entries} entries that are only there, and remove it"),
             Step::DeclareLoss { len, seqs, class, .. } => {
                 write!(f, "declare over {len} bytes: {}", declared(seqs, class))
             }

@@ -64,6 +64,8 @@ struct Repair<'a> {
 impl Repair<'_> {
     fn step(&self, step: &Step) -> std::result::Result<(), Failure> {
         match step {
+            // Done before anything is planned.
+            Step::Recover { .. } => {}
             Step::DeclareLoss { segment, segment_id, offset, len, seqs, next_seq, class } => {
                 self.save(segment, *offset, *len)?;
                 let file = self.storage.open_write(segment)?;

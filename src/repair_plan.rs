@@ -175,6 +175,7 @@ impl<'a> Planner<'a> {
                 self.record(finding);
                 Ok(())
             }
+            Fault::Ring => self.ring(at, last_seq, finding),
             Fault::MissingSegment | Fault::MissingNewest | Fault::NoEvidence => {
                 self.placeholder(at, last_seq, finding, None)
             }
@@ -187,6 +188,24 @@ impl<'a> Planner<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// A ring file that is damaged: what it has cost is declared, once for all of them, and it is set aside.
+    fn ring(&mut self, at: usize, last_seq: u64, finding: Finding) -> Result<()> {
+        let Some(ring) = finding.place.as_ref().map(|place| place.segment.clone()) else { return Ok(()) };
+        let is_planned = |wanted: &dyn Fn(&Step) -> bool| self.plan.actions.iter().any(|action| wanted(&action.step));
+        // A placeholder at the end, or a finding that makes one, declares all that is unknown.
+        let is_declared = self.before.is_some_and(|before| before.is_placeholder)
+            || is_planned(&|step| matches!(step, Step::Record { .. }));
+        let is_set_aside = is_planned(&|step| matches!(step, Step::SetAside { segment } if *segment == ring));
+        if matches!(finding.loss, Loss::UnknownAfter(_)) && !is_declared {
+            self.placeholder(at, last_seq, finding.clone(), None)?;
+        }
+        if !is_set_aside {
+            let finding = Some(finding).filter(|finding| matches!(finding.loss, Loss::Seqs(_)));
+            self.push(finding, Step::SetAside { segment: ring });
+        }
+        Ok(())
     }
 
     /// The good copy of a header over the bad one.
@@ -217,6 +236,7 @@ impl<'a> Planner<'a> {
         let class = match finding.class {
             LossClass::PowerCut => LossClass::PowerCut,
             LossClass::Unknown if finding.fault == Fault::NoEvidence => LossClass::Unknown,
+            class if finding.fault == Fault::Ring => class,
             _ if matches!(finding.loss, Loss::UnknownAfter(_)) => LossClass::MissingSegment,
             class => class,
         };

@@ -115,6 +115,8 @@ pub struct Notes {
     pub runs: Vec<(RunEnd, u64)>,
     /// The last run ended without closing the log; nothing that it accepted is missing.
     pub ended_without_close: bool,
+    /// Entries that were read from the rings of runs that had been killed.
+    pub recovered: u64,
     /// Segment files that were never more than begun.
     pub unborn: Vec<String>,
     /// Frames of kinds that this version does not know.
@@ -146,6 +148,7 @@ impl Notes {
                 self.accounted_tail_bytes += note.place.as_ref().map_or(0, |place| place.len);
             }
             NoteKind::EndedWithoutClose => self.ended_without_close = true,
+            NoteKind::Recovered { entries } => self.recovered = self.recovered.saturating_add(*entries),
             NoteKind::Run { last_end } => self.add_runs(*last_end, 1),
             NoteKind::Unborn => {
                 push_capped(&mut self.unborn, note.place.as_ref().map_or(String::new(), |place| place.segment.clone()));
@@ -167,6 +170,7 @@ impl Notes {
         self.accounted_tail_bytes += later.accounted_tail_bytes;
         later.runs.iter().for_each(|&(end, count)| self.add_runs(end, count));
         self.ended_without_close |= later.ended_without_close;
+        self.recovered = self.recovered.saturating_add(later.recovered);
         later.unborn.iter().for_each(|name| push_capped(&mut self.unborn, name.clone()));
         self.unknown_frames += later.unknown_frames;
     }

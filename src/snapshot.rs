@@ -4,6 +4,7 @@
 //! A snapshot opens nothing for long and takes no lock, so that it can be taken of a live log.
 
 mod order;
+mod rings;
 mod start;
 
 use std::collections::HashMap;
@@ -15,12 +16,14 @@ use crate::entry::Definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, Loss};
 use crate::format::{FRAME_ALIGN, FrameKind, HEADER_BYTES, SEGMENT_AFTER_TROUBLE, SEGMENT_RECOVERED};
+use crate::ring::file::index_of_name;
 use crate::scan::Found;
 use crate::segment::{HeaderFault, SegmentHeader, SegmentName};
 use crate::state::{LOCK_NAME, WriterState, read_state, writer_pid};
 use crate::storage::{ReadAt, Storage, StorageFile};
 use crate::walk::{Ending, SegmentWalk};
 
+pub use rings::RingInfo;
 pub(crate) use start::read_first;
 use start::{Start, read_start};
 
@@ -103,20 +106,16 @@ pub struct Snapshot {
     pub findings: Vec<Finding>,
     /// Whether this is a file by itself, without its log.
     pub is_single_file: bool,
+    /// Rings of runs that have ended, where nobody writes the log.
+    pub rings: Vec<RingInfo>,
+    /// Whether there are any ring files.
+    has_ring_files: bool,
     /// Segments that are held open, by name.
     held: HashMap<String, Arc<dyn StorageFile>>,
 }
 
 impl Snapshot {
-    /// Takes a snapshot of the log in `storage`.
-    ///
-    /// # Errors
-    /// `NotALog` where there are neither segments nor `writer.lock`; `Io` where the directory can't be read.
-    pub fn take(storage: Arc<dyn Storage>) -> Result<Snapshot> {
-        Snapshot::take_as(storage, false)
-    }
-
-    /// As [`take`](Snapshot::take), by who holds the log's lock: nobody else writes it.
+    /// As [`take`](Snapshot::take), by who holds the log's lock: nobody else writes it. Rings are not looked at.
     pub(crate) fn take_locked(storage: Arc<dyn Storage>) -> Result<Snapshot> {
         Snapshot::take_as(storage, true)
     }
@@ -162,6 +161,7 @@ impl Snapshot {
         let names = storage.list().map_err(failed)?;
         // A log that was killed before its first segment was made has its lock and nothing else.
         let is_begun = names.iter().any(|entry| entry.name == LOCK_NAME);
+        let has_ring_files = names.iter().any(|entry| index_of_name(&entry.name).is_some());
         let names: Vec<(String, SegmentName, bool)> = names
             .into_iter()
             .filter_map(|entry| SegmentName::parse(&entry.name).map(|name| (entry.name, name, entry.is_file)))
@@ -170,6 +170,7 @@ impl Snapshot {
             return Err(Error::new(ErrorKind::NotALog, "no logtool log: it holds no segment").at(storage.path()));
         }
         let mut snapshot = Snapshot::empty(Arc::clone(storage), state, writer_pid, false);
+        snapshot.has_ring_files = has_ring_files;
         let mut oldest_vanished = false;
         for (name, parsed, is_file) in names {
             let is_there = match snapshot.add(&name, parsed.index(), is_file) {
@@ -234,6 +235,8 @@ impl Snapshot {
             first_seq_kept: 1,
             findings: Vec::new(),
             is_single_file,
+            rings: Vec::new(),
+            has_ring_files: false,
             held: HashMap::new(),
         }
     }
@@ -344,7 +347,9 @@ impl Snapshot {
         let vouched = self
             .state
             .is_some_and(|state| state.run_id == info.header.run_id || state.newest_seq < info.header.first_seq);
-        Ending::Newest { upto: self.recorded_upto(Some(info)), closed, power_cut, vouched }
+        // Its rings may have held more than the record tells of.
+        let upto = self.recorded_upto(Some(info)).filter(|_| closed || !self.lacks_rings_of(info));
+        Ending::Newest { upto, closed, power_cut, vouched }
     }
 
     /// The last number accepted, where the record tells it for certain of a log that ends with `last`. A record that

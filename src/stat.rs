@@ -23,6 +23,8 @@ pub enum SegmentState {
     Sealed,
     /// Being written.
     Active,
+    /// Not a file: its entries are in the rings of a run that was killed, and are read as this segment.
+    InRings,
     /// Without its seal, and not being written.
     Unsealed,
     /// Made by `repair` to stand where a segment is missing.
@@ -39,6 +41,7 @@ impl SegmentState {
         match self {
             SegmentState::Sealed => "sealed",
             SegmentState::Active => "active",
+            SegmentState::InRings => "in rings",
             SegmentState::Unsealed => "unsealed",
             SegmentState::Placeholder => "placeholder",
             SegmentState::Begun => "begun",
@@ -138,6 +141,7 @@ impl LogStat {
         let is_last = at + 1 == snapshot.segments.len();
         let state = match &seal {
             _ if info.header.is_placeholder() => SegmentState::Placeholder,
+            Some(_) if snapshot.is_from_ring(&info.name) => SegmentState::InRings,
             Some(_) => SegmentState::Sealed,
             None if is_last && snapshot.is_live() => SegmentState::Active,
             None => SegmentState::Unsealed,

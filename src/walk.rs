@@ -18,7 +18,7 @@ use crate::control::LossClass;
 use crate::entry::{Definitions, Entry, EntryHead};
 use crate::error::Result;
 use crate::finding::{Fault, Finding, Loss, Note, NoteKind, SeqRange};
-use crate::format::{FLAG_MORE, HEADER_BYTES};
+use crate::format::{FLAG_MORE, HEADER_BYTES, SEGMENT_RECOVERED};
 use crate::frame::FrameHeader;
 use crate::scan::{Found, FrameScan, Hole};
 use crate::segment::{Predecessor, SegmentHeader};
@@ -117,6 +117,8 @@ pub struct SegmentWalk<R> {
     ended: bool,
     /// Whether the walk began with the segment's first frame.
     is_whole: bool,
+    /// The segment holds what rings had held.
+    is_recovered: bool,
     /// Whether something is not as it was written, so that the seal may tell more than is there.
     is_altered: bool,
     summary: SegmentSummary,
@@ -151,6 +153,7 @@ impl<R: ReadAt> SegmentWalk<R> {
             tail_at: None,
             ended: false,
             is_whole: true,
+            is_recovered: header.flags & SEGMENT_RECOVERED != 0,
             is_altered: false,
             summary: SegmentSummary {
                 entries: 0,

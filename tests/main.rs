@@ -23,6 +23,7 @@ mod log_hygiene;
 mod odd_logs;
 mod recovery;
 mod retention_full_disk;
+mod rings;
 mod sample;
 mod stat;
 mod tail;

@@ -119,6 +119,7 @@ pub(crate) fn push_note(out: &mut Vec<u8>, log: Option<&str>, note: &Note) {
         NoteKind::Void { seqs } => ("void", Some(*seqs)),
         NoteKind::AccountedTail => ("accounted_tail", None),
         NoteKind::EndedWithoutClose => ("ended_without_close", None),
+        NoteKind::Recovered { .. } => ("recovered", None),
         NoteKind::Run { .. } => ("run", None),
         NoteKind::Unborn => ("unborn", None),
         NoteKind::OtherLog { .. } => ("other_log", None),
@@ -139,7 +140,7 @@ pub(crate) fn push_note(out: &mut Vec<u8>, log: Option<&str>, note: &Note) {
         NoteKind::DeclaredLoss { class, .. } => push_text(out, "class", class.as_str()),
         NoteKind::Retention { rule: Some(rule), .. } => push_text(out, "rule", rule.as_str()),
         NoteKind::Run { last_end } => push_text(out, "last_end", last_end.as_str()),
-        NoteKind::UnknownFrames { count } => push_number(out, "count", *count),
+        NoteKind::UnknownFrames { count } | NoteKind::Recovered { entries: count } => push_number(out, "count", *count),
         NoteKind::OtherLog { log_id } => push_text(out, "log_id", &format!("{log_id:016x}")),
         _ => {}
     }

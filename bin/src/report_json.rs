@@ -95,6 +95,7 @@ fn push_notes(out: &mut Vec<u8>, notes: &Notes) {
     if notes.ended_without_close {
         push_true(out, "ended_without_close");
     }
+    push_number(out, "recovered", notes.recovered);
     push_list(out, "unborn", &notes.unborn, |out, name| json::push_string(out, name));
     push_number(out, "unknown_frames", notes.unknown_frames);
 }

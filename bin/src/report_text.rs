@@ -121,6 +121,9 @@ fn push_notes(out: &mut String, notes: &Notes) {
     if notes.ended_without_close {
         note("the last run ended without closing the log; nothing that it accepted is missing".to_string());
     }
+    if notes.recovered > 0 {
+        note(format!("{} read from the rings of a run that was killed", entries(notes.recovered)));
+    }
     notes
         .unborn
         .iter()

@@ -44,6 +44,7 @@ pub(crate) fn note_text(note: &Note) -> String {
         NoteKind::Void { seqs } => format!("{seqs} void: left out by the run that follows"),
         NoteKind::AccountedTail => "torn tail of a run before; the next segment accounts for it".to_string(),
         NoteKind::EndedWithoutClose => "ended without close; nothing that was accepted is missing".to_string(),
+        NoteKind::Recovered { entries } => format!("{entries} entries read from the rings of a run that was killed"),
         NoteKind::Run { last_end } => format!("a run starts; the one before: {}", last_end.as_str()),
         NoteKind::OtherLog { log_id } => format!("another log stands there now: {log_id:016x}, shown from its start"),
         NoteKind::Unborn => "a segment that was only begun; it held no entry".to_string(),

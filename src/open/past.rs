@@ -61,7 +61,8 @@ impl Newest {
             header,
         };
         if newest.header.flags & SEGMENT_RECOVERED != 0 {
-            let first = read_first(file, newest.header.segment_id, end).map_err(|error| Error::io("cannot read", error))?;
+            let first =
+                read_first(file, newest.header.segment_id, end).map_err(|error| Error::io("cannot read", error))?;
             newest.last_end = first.1.map_or(newest.last_end, |start| start.last_end);
         }
         // A seal tells all that a scan would.

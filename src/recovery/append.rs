@@ -43,15 +43,16 @@ pub(super) struct Append<'a> {
 impl<'a> Append<'a> {
     /// Begins the segment with `header`; `start` is its first frame, but for the number of entries.
     pub(super) fn create(storage: &'a dyn Storage, header: SegmentHeader, start: RunStart) -> Result<Append<'a>> {
-        let failed = |error| Error::io("cannot write what is recovered from rings", error).at(storage.path().join(RECOVERY_NAME));
+        let failed = |error| {
+            Error::io("cannot write what is recovered from rings", error).at(storage.path().join(RECOVERY_NAME))
+        };
         remove_unfinished(storage).map_err(failed)?;
         let file = storage.create(RECOVERY_NAME).map_err(failed)?;
         write_whole(&*file, &header.encode(), 0).map_err(failed)?;
         let name = header.name().to_string();
         let segment = ActiveSegment::new(file, name, header, Options::default().index_stride_bytes);
         let batch = Batch::new(&segment, Compression::None).map_err(failed)?;
-        let mut append =
-            Append { storage, segment, batch, start, sites: HashSet::new(), threads: HashSet::new() };
+        let mut append = Append { storage, segment, batch, start, sites: HashSet::new(), threads: HashSet::new() };
         let mut payload = Vec::new();
         append.start.encode(&mut payload);
         append.batch.push_control(FrameKind::RunStart, &payload);

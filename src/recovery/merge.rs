@@ -217,7 +217,8 @@ impl Merge {
             return;
         }
         let owners = self.file.rings.iter().filter_map(|ring| ring.owner.as_ref());
-        let own = owners.filter(|(owner, _)| *owner == tid).map(|(_, name)| name.as_str()).find(|name| !name.is_empty());
+        let own =
+            owners.filter(|(owner, _)| *owner == tid).map(|(_, name)| name.as_str()).find(|name| !name.is_empty());
         append.name_thread(tid, own.or(self.known.name(tid)));
     }
 }

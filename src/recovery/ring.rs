@@ -22,6 +22,14 @@ const SEEK_BYTES_MIN: u64 = 1 << 20;
 /// Stretches of damage that are listed of one ring; those behind are put together with the last.
 const DAMAGE_LISTED_MAX: usize = 64;
 
+/// A valid record.
+#[derive(Clone, Copy, Debug)]
+struct Valid {
+    /// The head of an entry, and the length of its body; `None` for a skip.
+    entry: Option<(RecordHead, usize)>,
+    whole: u64,
+}
+
 /// A ring that nobody writes any more.
 #[derive(Debug)]
 pub(super) struct DeadRing {
@@ -64,7 +72,8 @@ impl DeadRing {
         window_bytes: usize,
     ) -> io::Result<DeadRing> {
         let there = header.bytes.min(file.len()?.saturating_sub(data_at));
-        let word = |at: usize| page.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word));
+        let word =
+            |at: usize| page.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word));
         let mut ring = DeadRing {
             file: Arc::clone(file),
             run_id,
@@ -115,12 +124,12 @@ impl DeadRing {
     pub(super) fn peek(&mut self) -> io::Result<Option<RecordHead>> {
         while self.position < self.end {
             match self.check(self.position)? {
-                Some((Some((head, body_len)), whole)) if whole <= self.end - self.position => {
+                Some(Valid { entry: Some((head, body_len)), whole }) if whole <= self.end - self.position => {
                     self.entry = Some((whole, body_len));
                     self.trim_window();
                     return Ok(Some(head));
                 }
-                Some((None, whole)) => self.position += whole,
+                Some(Valid { entry: None, whole }) => self.position += whole,
                 _ if self.position < self.written => self.seek()?,
                 _ => break,
             }
@@ -194,14 +203,14 @@ impl DeadRing {
         }
     }
 
-    /// What is valid at a position: an entry's head and the length of its body, or a skip; and the length of it all.
-    fn check(&mut self, position: u64) -> io::Result<Option<(Option<(RecordHead, usize)>, u64)>> {
+    /// What is valid at a position.
+    fn check(&mut self, position: u64) -> io::Result<Option<Valid>> {
         let (run_id, room) = (self.run_id, self.room(position));
         let Some(span) = Record::span(self.at(position, RECORD_HEAD_BYTES)?, room) else { return Ok(None) };
         let bytes = self.at(position, span)?;
         Ok(Record::check(bytes, run_id, position).map(|(record, whole)| match record {
-            Record::Entry { head, body } => (Some((head, body.len())), whole as u64),
-            Record::Skip => (None, whole as u64),
+            Record::Entry { head, body } => Valid { entry: Some((head, body.len())), whole: whole as u64 },
+            Record::Skip => Valid { entry: None, whole: whole as u64 },
         }))
     }
 

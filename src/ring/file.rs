@@ -336,8 +336,7 @@ impl<'a> Record<'a> {
             return None;
         }
         let mut fields = Fields::new(&head[8..]);
-        let head =
-            RecordHead { stamp: fields.u64()?, tseq: fields.u64()?, tid: fields.u32()?, site: fields.u32()? };
+        let head = RecordHead { stamp: fields.u64()?, tseq: fields.u64()?, tid: fields.u32()?, site: fields.u32()? };
         Some((Record::Entry { head, body: &bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + len] }, whole))
     }
 

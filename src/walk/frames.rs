@@ -146,7 +146,11 @@ impl<R: ReadAt> SegmentWalk<R> {
             }
             FrameKind::RunStart => {
                 let Some(start) = RunStart::decode(self.scan.payload()) else { return false };
-                self.note(NoteKind::Run { last_end: start.last_end }, offset, end - offset);
+                let kind = match self.is_recovered {
+                    true => NoteKind::Recovered { entries: start.entries_recovered },
+                    false => NoteKind::Run { last_end: start.last_end },
+                };
+                self.note(kind, offset, end - offset);
             }
             FrameKind::Seal => {
                 let Some(seal) = Seal::decode(self.scan.payload()) else { return false };

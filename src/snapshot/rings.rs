@@ -1,0 +1,125 @@
+//! A dead log with its rings: what these hold is read as the segments that a recovery would make of it.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::finding::{Fault, Finding, Loss};
+use crate::overlay::OverlayStorage;
+use crate::recovery::{How, RingFate, recover};
+use crate::snapshot::{LIVE_TRIES, SegmentInfo, Snapshot, UnopenedSegment};
+use crate::state::read_state;
+use crate::storage::Storage;
+use crate::walk::Item;
+
+/// The ring file of a run that has ended, as a snapshot found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingInfo {
+    /// File name.
+    pub name: String,
+    /// The run; 0 where it is not known.
+    pub run_id: u64,
+    /// Entries that are read from it, or that a recovery that was stopped has taken from it.
+    pub entries: u64,
+    /// Name of the segment that these are read as, which is not in the directory; `None` where there is none.
+    pub segment: Option<String>,
+    /// A later run has accounted for all that it held.
+    pub is_settled: bool,
+    /// What is damaged. Where nothing tells what a stretch has cost, the loss is that of the log's end.
+    pub damage: Vec<Finding>,
+}
+
+impl RingInfo {
+    fn of(fate: RingFate) -> RingInfo {
+        let finding =
+            |offset: u64, len: u64, loss: Loss| Finding::new(Fault::Ring, loss, fate.class).at(&fate.name, offset, len);
+        let damage = fate.damage.iter().map(|stretch| {
+            let loss = stretch.lost.map_or(Loss::UnknownAfter(0), Loss::Seqs);
+            finding(stretch.offset, stretch.len, loss)
+        });
+        RingInfo {
+            damage: damage.collect(),
+            name: fate.name,
+            run_id: fate.run_id,
+            entries: fate.entries,
+            segment: fate.segment,
+            is_settled: fate.is_settled,
+        }
+    }
+}
+
+impl Snapshot {
+    /// Takes a snapshot of the log in `storage`. Of a log that nobody writes, what the rings of its last run hold is read too.
+    ///
+    /// # Errors
+    /// `NotALog` where there are neither segments nor `writer.lock`; `Io` where the directory can't be read.
+    pub fn take(storage: Arc<dyn Storage>) -> Result<Snapshot> {
+        for _ in 0..LIVE_TRIES {
+            let snapshot = Snapshot::take_as(Arc::clone(&storage), false)?;
+            if snapshot.is_live() || !snapshot.has_ring_files {
+                return Ok(snapshot);
+            }
+            if let Some(with_rings) = snapshot.with_rings(false)? {
+                return Ok(with_rings);
+            }
+        }
+        // A writer comes and goes faster than it can be looked at.
+        Snapshot::take_as(storage, false)
+    }
+
+    /// As [`take`](Snapshot::take), by who holds the log's lock.
+    pub(crate) fn take_locked_with_rings(storage: Arc<dyn Storage>) -> Result<Snapshot> {
+        let snapshot = Snapshot::take_locked(storage)?;
+        match snapshot.has_ring_files {
+            true => Ok(snapshot.with_rings(true)?.unwrap_or(snapshot)),
+            false => Ok(snapshot),
+        }
+    }
+
+    /// The same log with what its rings hold; `None` if a writer has come meanwhile.
+    fn with_rings(&self, is_ours: bool) -> Result<Option<Snapshot>> {
+        let base = self.storage();
+        let changed = |error| crate::Error::io("cannot read the log", error).at(base.path());
+        let state = read_state(&**base).map_err(changed)?;
+        let overlay = Arc::new(OverlayStorage::new(Arc::clone(base)));
+        let shared: Arc<dyn Storage> = overlay.clone();
+        let recovered = match recover(&shared, None, How::READ) {
+            Ok(recovered) => recovered,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => {
+                // What the rings hold is neither there nor lost; the segments can be read all the same.
+                let mut without = self.clone();
+                without.unopened.push(UnopenedSegment { name: "*.ring".to_owned(), index: u64::MAX - 1, error });
+                return Ok(Some(without));
+            }
+        };
+        let mut snapshot = Snapshot::take_as(Arc::new(overlay.snapshot()), is_ours)?;
+        let names = base.names().map_err(changed)?;
+        let is_same = !snapshot.is_live()
+            && read_state(&**base).map_err(changed)? == state
+            && recovered.rings.iter().all(|ring| names.contains(&ring.name));
+        snapshot.rings = recovered.rings.into_iter().map(RingInfo::of).collect();
+        Ok(is_same.then_some(snapshot))
+    }
+
+    /// Whether the ring file of the run that `info` is of should be there and is not.
+    pub(crate) fn lacks_rings_of(&self, info: &SegmentInfo) -> bool {
+        info.has_rings() && self.rings.iter().all(|ring| ring.run_id != info.header.run_id)
+    }
+
+    /// What is damaged in rings whose entries end with number `last_seq`.
+    pub(crate) fn ring_damage(&self, last_seq: u64) -> impl Iterator<Item = Item<'static>> {
+        let rings = self.rings.iter().filter(|ring| !ring.is_settled);
+        rings.flat_map(|ring| &ring.damage).map(move |finding| {
+            let mut finding = finding.clone();
+            if let Loss::UnknownAfter(seq) = &mut finding.loss {
+                *seq = last_seq;
+            }
+            Item::Finding(finding)
+        })
+    }
+
+    /// Whether a segment is in memory, as its entries are read from a ring.
+    pub(crate) fn is_from_ring(&self, name: &str) -> bool {
+        self.rings.iter().any(|ring| ring.segment.as_deref() == Some(name))
+    }
+}
