@@ -425,7 +425,9 @@ fn rings_of_another_log_are_left_alone_and_one_without_a_run_gives_way() {
 fn a_full_disk_refuses_to_open_and_loses_nothing() {
     let first = SimStorage::new();
     let mut writer = Writer::open_on(first.shared(), options()).unwrap();
-    (0..20).for_each(|_| drop(writer.line(&[b'x'; 500], 0, 1).unwrap()));
+    for _ in 0..20 {
+        writer.line(&[b'x'; 500], 0, 1).unwrap();
+    }
     writer.close().unwrap();
     let run = Run::usual(first);
     let disk = run.kill();
