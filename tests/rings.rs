@@ -35,9 +35,18 @@ pub(crate) struct Run {
 impl Run {
     /// A run with a ring of 4 KiB for each of `threads` threads, behind whatever `disk` holds.
     pub(crate) fn new(disk: SimStorage, threads: u32) -> Run {
+        Run::with_rings(disk, threads, 4096)
+    }
+
+    /// A run of three threads whose rings have no room for five short entries.
+    pub(crate) fn small(disk: SimStorage) -> Run {
+        Run::with_rings(disk, 3, 256)
+    }
+
+    fn with_rings(disk: SimStorage, threads: u32, bytes: usize) -> Run {
         let (writer, mut file) = ring_builder::open(disk.shared(), options()).unwrap();
         for tid in 1..=threads {
-            file.add_ring(4096, tid, &format!("worker-{tid}"));
+            file.add_ring(bytes, tid, &format!("worker-{tid}"));
         }
         let next = vec![1; threads as usize + 1];
         Run { disk, writer, file, accepted: Vec::new(), stamp: 1_796_040_000_000_000_000, next }

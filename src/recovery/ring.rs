@@ -19,6 +19,9 @@ const SEEK_ROUNDS: u64 = 8;
 /// The same for a small ring.
 const SEEK_BYTES_MIN: u64 = 1 << 20;
 
+/// No ring comes that far.
+const POSITION_MAX: u64 = 1 << 62;
+
 /// Stretches of damage that are listed of one ring; those behind are put together with the last.
 const DAMAGE_LISTED_MAX: usize = 64;
 
@@ -93,9 +96,13 @@ impl DeadRing {
             seek_left: there.saturating_mul(SEEK_ROUNDS).max(SEEK_BYTES_MIN),
             damage: Vec::new(),
         };
-        ring.position = ring.start(READ.map(word))?;
-        ring.end = ring.position.saturating_add(ring.bytes);
-        if ring.written < ring.position || ring.written > ring.end {
+        let read = READ.map(word);
+        let is_possible = read[0].min(read[1]) < POSITION_MAX && ring.bytes < POSITION_MAX;
+        if is_possible {
+            ring.position = ring.start(read)?;
+            ring.end = ring.position + ring.bytes;
+        }
+        if !is_possible || ring.written < ring.position || ring.written > ring.end {
             // One of the words was altered: the records say what there is.
             ring.damaged(data_at - page.len() as u64, page.len() as u64);
             ring.written = ring.written.min(ring.end);
@@ -111,7 +118,8 @@ impl DeadRing {
             return Ok(low - low % RECORD_ALIGN as u64);
         }
         for position in [low, high] {
-            let fits = position.is_multiple_of(RECORD_ALIGN as u64)
+            let fits = position < POSITION_MAX
+                && position.is_multiple_of(RECORD_ALIGN as u64)
                 && self.written.checked_sub(position).is_some_and(|pending| pending <= self.bytes);
             if fits && (position == self.written || self.check(position)?.is_some()) {
                 return Ok(position);
