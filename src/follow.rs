@@ -54,6 +54,8 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Follower {
     storage: Arc<dyn Storage>,
+    /// The same, with what the rings of killed runs hold.
+    view: Arc<dyn Storage>,
     wake: Wake,
     start: Start,
     /// The log, with the segments that are still ahead; `None` while there is no log.
@@ -125,8 +127,10 @@ impl Follower {
 
     fn open_with(dir: &Path, start: Start, events: bool) -> Result<Follower> {
         check_path(dir)?;
+        let storage: Arc<dyn Storage> = Arc::new(OsStorage::new(dir, 0o640));
         let mut follower = Follower {
-            storage: Arc::new(OsStorage::new(dir, 0o640)),
+            view: Arc::clone(&storage),
+            storage,
             wake: Wake::new(dir, events),
             start,
             snapshot: None,
@@ -311,6 +315,7 @@ impl Follower {
                 format!("the cursor is of log {old:016x}, this is log {new:016x}: remove the cursor to start anew");
             return Err(Error::new(ErrorKind::Invalid, text).at(self.storage.path()));
         }
+        self.view = Arc::clone(snapshot.storage());
         self.known = snapshot.names().map(str::to_owned).collect();
         self.queue.extend(snapshot.findings.drain(..).map(Item::Finding));
         if self.log_id_before.is_some_and(|before| before != snapshot.log_id) {
@@ -391,7 +396,7 @@ impl Follower {
     /// Looks at the directory: takes in segments that are new.
     fn refresh(&mut self) -> Result<()> {
         self.wake.watch_dir();
-        let names = match self.storage.names() {
+        let names = match self.view.names() {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Maybe it comes back, or another one in its place.

@@ -219,7 +219,7 @@ impl Recovery<'_> {
             if file.is_blank().map_err(&failed)? {
                 return self.removed_unless(has_segment, fate);
             }
-            fate.damage.push(Stretch { offset: 0, len: file.bytes, lost: None });
+            fate.damage.push(Stretch { offset: 0, len: file.bytes, cost: None });
             return Ok(Some(fate));
         };
         fate.run_id = header.run_id;

@@ -24,6 +24,7 @@ mod odd_logs;
 mod recovery;
 mod retention_full_disk;
 mod rings;
+mod rings_cli;
 mod rings_damage;
 mod sample;
 mod stat;

@@ -62,7 +62,7 @@ fn examine(case: &str, disk: &SimStorage, name: &str, bytes: &[u8], all: &[Read]
     assert_eq!(entries(&repaired), read, "{case}: repaired");
     let report = verified(&repaired);
     assert!(report.is_sound(false), "{case}: {:#?}", report.findings);
-    assert_eq!(report.is_sound(true), !is_damaged, "{case}: declared");
+    assert!(lost.is_empty() || report.notes.declared_count > 0, "{case}: not declared");
     assert!(repair::repair(&repaired.shared(), &ONE_THREAD, &|_| {}).unwrap().actions.is_empty(), "{case}: twice");
     assert_eq!(repaired.content(&format!("quarantine/{name}")).as_deref(), is_damaged.then_some(bytes), "{case}");
     lost
@@ -154,6 +154,11 @@ fn what_a_record_in_the_middle_has_cost_is_told_exactly() {
     assert_eq!(report.findings[0].class, LossClass::Corruption);
     let lost_entry: Vec<_> = all.iter().filter(|read| read.3 == b"entry 10").collect();
     assert_eq!(missing("middle", &entries(&harmed), &all), [lost_entry[0].1].into());
+    // Once it is repaired no more than that is declared.
+    let repaired = harmed.kill();
+    repair::repair(&repaired.shared(), &ONE_THREAD, &|_| {}).unwrap();
+    assert_eq!(verified(&repaired).notes.declared, [(lost, LossClass::Corruption)]);
+    assert!(verified(&repaired).is_sound(false));
     // The numbers of the others follow as if it were there.
     let numbers: Vec<u64> = entries(&harmed).iter().map(|read| read.0).collect();
     assert!(!numbers.contains(&lost.first) && numbers.contains(&(lost.first + 1)));
@@ -204,7 +209,7 @@ fn a_thread_seq_that_jumps_beyond_all_reason_is_no_drop() {
         let disk = run.kill();
         let report = verified(&disk);
         assert!(report.notes.dropped.iter().map(|dropped| dropped.count).sum::<u64>() <= 1);
-        assert_eq!(report.findings[0].fault, Fault::Ring);
+        assert!(report.is_sound(true), "{:#?}", report.findings);
         drop(Writer::open_on(disk.shared(), options()).unwrap());
         assert_eq!(entries(&disk).len(), 2);
     }

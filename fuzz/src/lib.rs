@@ -9,6 +9,7 @@ pub mod input;
 pub mod log;
 pub mod memory;
 pub mod repair;
+pub mod ring;
 pub mod script;
 pub mod segment;
 
@@ -35,4 +36,5 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("segment", segment::segment),
     ("log", log::log),
     ("repair", repair::repair_log),
+    ("ring", ring::ring),
 ];

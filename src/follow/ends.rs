@@ -1,11 +1,14 @@
 //! From one segment to the next: what tells that a segment has ended, and what is missing between two.
 
+use std::sync::Arc;
+
 use crate::control::{LossClass, RetentionMark, RetentionRule};
 use crate::error::{Error, Result};
 use crate::finding::{Fault, Finding, Loss, Note, NoteKind, SeqRange};
 use crate::follow::{Follower, Start, Step};
 use crate::format::{FrameKind, HEADER_BYTES};
 use crate::reader::LogReader;
+use crate::ring::file::index_of_name;
 use crate::scan::Found;
 use crate::snapshot::{SegmentInfo, Snapshot};
 use crate::state::read_state;
@@ -41,6 +44,10 @@ impl Follower {
             if let Some(next) = self.next_ready() {
                 return self.end_before(next);
             }
+            self.take_rings()?;
+            if let Some(next) = self.next_ready() {
+                return self.end_before(next);
+            }
             // A newer one may have been begun without being ready. A segment without its name says nothing of the log: it
             // may all have been moved elsewhere, with its writer at work.
             if !self.has_newer()
@@ -55,6 +62,22 @@ impl Follower {
             }
         }
         Ok(self.at_end())
+    }
+
+    /// The writer is gone: what it has left in rings comes as the segment that a recovery will make of it.
+    fn take_rings(&mut self) -> Result<()> {
+        let has_rings = self.storage.names().is_ok_and(|names| names.iter().any(|name| index_of_name(name).is_some()));
+        if !has_rings || self.has_newer() || self.replaced {
+            return Ok(());
+        }
+        let taken = Snapshot::take(Arc::clone(&self.storage))?;
+        let Some(snapshot) = &mut self.snapshot else { return Ok(()) };
+        if taken.is_live() || taken.log_id != snapshot.log_id {
+            return Ok(());
+        }
+        snapshot.adopt_rings(&taken);
+        self.view = Arc::clone(taken.storage());
+        self.refresh()
     }
 
     /// Everything that is there has been looked at.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::entry::CallSite;
-use crate::finding::SeqRange;
+use crate::finding::Loss;
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::recovery::ring::DeadRing;
 use crate::ring::file::{
@@ -31,8 +31,8 @@ pub(crate) struct Stretch {
     pub(crate) offset: u64,
     /// How many bytes.
     pub(crate) len: u64,
-    /// The numbers that stand for what it has cost, where the entries behind it tell.
-    pub(crate) lost: Option<SeqRange>,
+    /// What it has cost, where the entries around it tell: nothing, where it was accounted for before.
+    pub(crate) cost: Option<Loss>,
 }
 
 /// A file with a ring file's name.
@@ -192,7 +192,7 @@ impl DeadFile {
     }
 
     fn damaged(&mut self, offset: u64, len: u64) {
-        self.damage.push(Stretch { offset, len, lost: None });
+        self.damage.push(Stretch { offset, len, cost: None });
     }
 
     fn add_definitions(&mut self, file: &RingFile, at: u64, bytes: u64) -> io::Result<()> {

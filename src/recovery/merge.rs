@@ -7,7 +7,7 @@ use std::io;
 use crate::control::{DropMarker, DropReason, LossClass};
 use crate::entry::EntryHead;
 use crate::error::{Error, Result};
-use crate::finding::SeqRange;
+use crate::finding::Loss;
 use crate::format::{ENTRY_BODY_BYTES_MAX, FLAG_CONTINUED, FLAG_MORE, VOID_SEQS};
 use crate::recovery::append::Append;
 use crate::recovery::file::{DeadFile, Stretch};
@@ -35,14 +35,14 @@ pub(super) struct Merge {
     /// Rings that stand at an entry, by its stamp and by their number.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     stands_at: Vec<Option<RecordHead>>,
+    /// Of each ring, the thread of the last entry, and how much damage stands before that.
+    passed: Vec<(Option<u32>, usize)>,
     /// Rings whose refused calls have been looked at.
     ended: usize,
     new: Option<New>,
     /// When the last entry was logged.
     time_ns: i64,
     part_bytes: usize,
-    /// Threads whose entries claim more calls before them than there can be.
-    makes_no_sense: bool,
 }
 
 impl Merge {
@@ -51,18 +51,9 @@ impl Merge {
         let part_bytes = file.header.part_bytes.clamp(PART_BYTES_MIN, ENTRY_BODY_BYTES_MAX as u64) as usize;
         let time_ns = known.newest_ns.unwrap_or(0);
         let (heads, stands_at) = (BinaryHeap::with_capacity(count), vec![None; count]);
-        let mut merge = Merge {
-            file,
-            known,
-            class,
-            heads,
-            stands_at,
-            ended: 0,
-            new: None,
-            time_ns,
-            part_bytes,
-            makes_no_sense: false,
-        };
+        let passed = file.rings.iter().map(|ring| (None, ring.damage.len())).collect();
+        let mut merge =
+            Merge { file, known, class, heads, stands_at, passed, ended: 0, new: None, time_ns, part_bytes };
         (0..count).try_for_each(|ring| merge.advance(ring))?;
         Ok(merge)
     }
@@ -74,11 +65,7 @@ impl Merge {
 
     /// What is damaged, as far as has been looked.
     pub(super) fn damage(&self) -> Vec<Stretch> {
-        let mut damage = self.file.all_damage();
-        if self.makes_no_sense && damage.is_empty() {
-            damage.push(Stretch { offset: 0, len: 0, lost: None });
-        }
-        damage
+        self.file.all_damage()
     }
 
     /// Goes through all of it, to see what is damaged.
@@ -110,6 +97,7 @@ impl Merge {
                 self.new = Some(New::Entry { ring, head, known });
                 return Ok(Some(self.time_ns));
             }
+            self.settle_damage(ring, &head, Loss::Nothing);
             self.file.rings[ring].pass();
             self.advance(ring)?;
         }
@@ -176,17 +164,18 @@ impl Merge {
         let (level, is_harmed) = (stood_in.refused_level, !stood_in.damage.is_empty());
         let body = stood_in.take_body().map_err(unread)?;
         let jump = known.map_or(0, |known| head.tseq.saturating_sub(known.saturating_add(1)));
-        if jump > VOID_SEQS {
-            self.makes_no_sense = true;
-        } else if jump > 0 && is_harmed {
+        let mut cost = Loss::Nothing;
+        // No thread has refused so many calls: a claim that makes no sense is passed over.
+        let known_jump = known.filter(|_| (1..=VOID_SEQS).contains(&jump));
+        if known_jump.is_some() && is_harmed {
             // Refused or lost: nothing tells.
-            let lost = append.lost(jump, self.class)?;
-            self.tell_lost(ring, lost);
-        } else if let Some(known) = known.filter(|_| jump > 0) {
+            cost = Loss::Seqs(append.lost(jump, self.class)?);
+        } else if let Some(known) = known_jump {
             // Nobody knows whose calls the shared ring has refused.
             let tid = if head.tseq & SHARED_TSEQ != 0 { 0 } else { head.tid };
             self.append_refused(append, tid, known + 1, jump, level)?;
         }
+        self.settle_damage(ring, &head, cost);
         self.name_thread(append, head.tid);
         append.define(head.site, self.file.definitions.get(&head.site));
         let count = body.len().div_ceil(self.part_bytes).max(1);
@@ -206,9 +195,16 @@ impl Merge {
         self.advance(ring).map_err(unread)
     }
 
-    fn tell_lost(&mut self, ring: usize, lost: SeqRange) {
-        if let Some(stretch) = self.file.rings[ring].damage.last_mut() {
-            stretch.lost.get_or_insert(lost);
+    /// A ring stands at an entry: what damage right before that has cost is known if the entry before the damage is of the
+    /// same thread, or of the ring that all share. Then all between was.
+    fn settle_damage(&mut self, ring: usize, head: &RecordHead, cost: Loss) {
+        let damage = &mut self.file.rings[ring].damage;
+        let (tid_before, seen) = std::mem::replace(&mut self.passed[ring], (Some(head.tid), damage.len()));
+        let is_known = tid_before == Some(head.tid) || (tid_before.is_some() && head.tseq & SHARED_TSEQ != 0);
+        for (stretch, is_last) in
+            damage[seen..].iter_mut().rev().zip(std::iter::once(true).chain(std::iter::repeat(false)))
+        {
+            stretch.cost = is_known.then_some(if is_last { cost } else { Loss::Nothing });
         }
     }
 

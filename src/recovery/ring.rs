@@ -207,7 +207,7 @@ impl DeadRing {
 
     fn damaged(&mut self, offset: u64, len: u64) {
         if self.damage.len() < DAMAGE_LISTED_MAX {
-            self.damage.push(Stretch { offset, len, lost: None });
+            self.damage.push(Stretch { offset, len, cost: None });
         }
     }
 

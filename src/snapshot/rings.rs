@@ -32,10 +32,9 @@ impl RingInfo {
     fn of(fate: RingFate) -> RingInfo {
         let finding =
             |offset: u64, len: u64, loss: Loss| Finding::new(Fault::Ring, loss, fate.class).at(&fate.name, offset, len);
-        let damage = fate.damage.iter().map(|stretch| {
-            let loss = stretch.lost.map_or(Loss::UnknownAfter(0), Loss::Seqs);
-            finding(stretch.offset, stretch.len, loss)
-        });
+        let unknown = Loss::UnknownAfter(0);
+        let damage =
+            fate.damage.iter().map(|stretch| finding(stretch.offset, stretch.len, stretch.cost.unwrap_or(unknown)));
         RingInfo {
             damage: damage.collect(),
             name: fate.name,
@@ -99,6 +98,12 @@ impl Snapshot {
             && recovered.rings.iter().all(|ring| names.contains(&ring.name));
         snapshot.rings = recovered.rings.into_iter().map(RingInfo::of).collect();
         Ok(is_same.then_some(snapshot))
+    }
+
+    /// Reads rings as `taken`, a later snapshot of the same log, does.
+    pub(crate) fn adopt_rings(&mut self, taken: &Snapshot) {
+        self.storage = Arc::clone(&taken.storage);
+        self.rings.clone_from(&taken.rings);
     }
 
     /// Whether the ring file of the run that `info` is of should be there and is not.
