@@ -22,6 +22,7 @@ use crate::retention::{
     Holdings, MAINTENANCE_LOCK_NAME, OpenedSegments, RetentionPlan, make_room, open_or_create, segment_files,
     take_maintenance_lock,
 };
+use crate::ring::file::ring_name;
 use crate::roll::{create_segment, random_id};
 use crate::segment::{SegmentHeader, SegmentName};
 use crate::snapshot::Snapshot;
@@ -85,7 +86,7 @@ impl Writer {
         // Retention needs it most on a full disk, where it might not be made any more.
         let _ = open_or_create(&*storage, MAINTENANCE_LOCK_NAME);
         let is_synced = options.sync != SyncPolicy::Never;
-        let how = How { is_synced, makes_room: options.makes_room, leaves_evidence: false };
+        let how = How::open(is_synced, options.makes_room);
         let recovered = recovery::recover(&storage, Some(&*lock), how)?;
         let past = Past::of(&storage)?;
         let mut next = past.next(storage.boot_id(), |run_id| recovered.has_ring_of(run_id), recovered.is_end_unknown());
@@ -152,8 +153,10 @@ impl Writer {
             write_record(&*lock, &begun).map_err(failed)?;
         }
         let state = past.state.unwrap_or(begun);
+        let mut ring_lock = None;
         if let Some(make_rings) = make_rings {
             make_rings(&header)?;
+            ring_lock = lock_ring(&*storage, header.index)?;
         }
         let active = loop {
             let error = match create_segment(&*storage, header.clone(), options.index_stride_bytes, is_synced, false) {
@@ -174,6 +177,7 @@ impl Writer {
             storage,
             options,
             lock,
+            ring_lock,
             active,
             batch,
             synced_seq,
@@ -239,6 +243,17 @@ fn refuse_other_directories(storage: &dyn Storage) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Locks the ring file of the run whose first segment has this index, so that readers can tell it from that of a run that
+/// was killed; `None` if there is none.
+fn lock_ring(storage: &dyn Storage, index: u64) -> Result<Option<Arc<dyn StorageFile>>> {
+    let name = ring_name(index);
+    let locked = match storage.open_write(&name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.and_then(|file| file.try_lock().map(|_| file)),
+    };
+    locked.map(Some).map_err(|error| Error::io("cannot lock", error).at(storage.path().join(name)))
 }
 
 /// Takes the writer's lock and puts this process's id into it.

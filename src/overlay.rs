@@ -2,7 +2,7 @@
 //!
 //! It is what a reader recovers rings on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,16 +19,22 @@ type Files = BTreeMap<String, Arc<MemoryFile>>;
 pub(crate) struct OverlayStorage {
     base: Arc<dyn Storage>,
     files: Mutex<Files>,
+    /// Files of the directory that count as removed.
+    removed: Mutex<BTreeSet<String>>,
 }
 
 impl OverlayStorage {
     pub(crate) fn new(base: Arc<dyn Storage>) -> OverlayStorage {
-        OverlayStorage { base, files: Mutex::default() }
+        OverlayStorage { base, files: Mutex::default(), removed: Mutex::default() }
     }
 
-    /// The same files over the same directory; what is removed or made from now on in one is not in the other.
-    pub(crate) fn snapshot(&self) -> OverlayStorage {
-        OverlayStorage { base: Arc::clone(&self.base), files: Mutex::new(self.files().clone()) }
+    /// The same files over the directory as it is, with nothing removed.
+    pub(crate) fn over_all(&self) -> OverlayStorage {
+        OverlayStorage { files: Mutex::new(self.files().clone()), ..OverlayStorage::new(Arc::clone(&self.base)) }
+    }
+
+    fn is_in_base(&self, name: &str) -> bool {
+        !self.removed.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
@@ -48,7 +54,7 @@ impl Storage for OverlayStorage {
     fn list(&self) -> io::Result<Vec<StorageEntry>> {
         let mut entries = self.base.list()?;
         let files = self.files();
-        entries.retain(|entry| !files.contains_key(&entry.name));
+        entries.retain(|entry| !files.contains_key(&entry.name) && self.is_in_base(&entry.name));
         entries.extend(files.iter().map(|(name, file)| StorageEntry {
             name: name.clone(),
             bytes: file.bytes().len() as u64,
@@ -61,7 +67,7 @@ impl Storage for OverlayStorage {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = self.base.names()?;
         let files = self.files();
-        names.retain(|name| !files.contains_key(name));
+        names.retain(|name| !files.contains_key(name) && self.is_in_base(name));
         names.extend(files.keys().cloned());
         Ok(names)
     }
@@ -81,16 +87,24 @@ impl Storage for OverlayStorage {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
-        self.memory_file(name).map_or_else(|| self.base.open(name), Ok)
+        match self.memory_file(name) {
+            Some(file) => Ok(file),
+            None if self.is_in_base(name) => self.base.open(name),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn open_write(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         self.memory_file(name).ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
 
-    /// Removes a file in memory. One of the directory stays.
+    /// Removes a file in memory. One of the directory stays, and is no longer seen here.
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.files().remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        if self.files().remove(name).is_none() {
+            self.open(name)?;
+            self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        }
+        Ok(())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -189,12 +203,14 @@ mod tests {
         assert_eq!(overlay.names().unwrap(), ["a", "b"]);
         let listed = overlay.list().unwrap();
         assert_eq!((listed[1].name.as_str(), listed[1].bytes), ("b", 5));
-        let later = overlay.snapshot();
+        let later = overlay.over_all();
         overlay.remove("b").unwrap();
         let mut bytes = [9; 8];
         assert_eq!(later.open("b").unwrap().read_full_at(&mut bytes, 0).unwrap(), 5);
         assert_eq!(&bytes[..5], b"\0\0new");
-        assert!(overlay.remove("a").is_err() && overlay.open_write("a").is_err() && overlay.rename("a", "c").is_err());
+        assert!(overlay.open_write("a").is_err() && overlay.rename("a", "c").is_err());
+        overlay.remove("a").unwrap();
+        assert!(overlay.open("a").is_err() && overlay.remove("a").is_err() && overlay.names().unwrap().is_empty());
         assert_eq!(later.open("a").unwrap().len().unwrap(), 4);
         assert_eq!(sim.kill().names().unwrap(), ["a"]);
         assert_eq!(file.set_len(1 << 40).unwrap_err().kind(), io::ErrorKind::StorageFull);

@@ -27,15 +27,15 @@ use std::io;
 use std::sync::Arc;
 
 use crate::active::ActiveSegment;
-use crate::control::{LossClass, RunStart};
+use crate::control::{LossClass, RunEnd, RunStart};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HEADER_BYTES, SEGMENT_PLACEHOLDER, SEGMENT_RECOVERED};
+use crate::format::{HEADER_BYTES, SEGMENT_PLACEHOLDER, SEGMENT_RECOVERED, VOID_SEQS};
 use crate::frame::frame_bytes;
 use crate::open::{Next, Past, first_seq_kept};
 use crate::record::write_record;
 use crate::repair_apply::set_aside;
 use crate::retention::make_room;
-use crate::ring::file::FileHeader;
+use crate::ring::file::{FileHeader, index_of_name};
 use crate::segment::SegmentHeader;
 use crate::snapshot::{SegmentInfo, Snapshot};
 use crate::state::{LOCK_NAME, WriterState};
@@ -62,13 +62,27 @@ pub(crate) struct How {
     pub(crate) makes_room: bool,
     /// A segment is made also where nothing is recovered: it tells that this is the end, once the ring file is gone.
     pub(crate) leaves_evidence: bool,
+    /// Nothing is written but in memory: what a later run has accounted for is not looked at.
+    pub(crate) only_reads: bool,
+    /// A writer is at work: its own rings, which it holds locked, are left alone.
+    pub(crate) is_live: bool,
 }
 
 impl How {
+    /// For the next writer.
+    pub(crate) fn open(is_synced: bool, makes_room: bool) -> How {
+        How { is_synced, makes_room, leaves_evidence: false, only_reads: false, is_live: false }
+    }
+
     /// For readers, over an overlay.
-    pub(crate) const READ: How = How { is_synced: false, makes_room: false, leaves_evidence: false };
+    pub(crate) fn read(is_live: bool) -> How {
+        How { only_reads: true, is_live, ..How::open(false, false) }
+    }
+
     /// For `repair`.
-    pub(crate) const REPAIR: How = How { is_synced: true, makes_room: false, leaves_evidence: true };
+    pub(crate) fn repair() -> How {
+        How { leaves_evidence: true, ..How::open(true, false) }
+    }
 }
 
 /// What became of one ring file.
@@ -142,6 +156,9 @@ impl Recovered {
 pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>, how: How) -> Result<Recovered> {
     let failed = |error| Error::io("cannot read the rings", error).at(storage.path());
     let mut files = RingFile::all(&**storage).map_err(failed)?;
+    if how.is_live {
+        files.retain(|file| file.file.is_locked().is_ok_and(|is_locked| !is_locked));
+    }
     let mut recovered = Recovered::default();
     if files.is_empty() {
         return Ok(recovered);
@@ -155,6 +172,16 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>
         recovered.rings.extend(recovery.of(file)?);
     }
     Ok(recovered)
+}
+
+/// Whether there is a ring file that no writer holds: of a run that has ended.
+///
+/// # Errors
+/// What the system says while listing.
+pub(crate) fn has_dead_rings(storage: &dyn Storage) -> io::Result<bool> {
+    let is_dead =
+        |name: &String| storage.open(name).and_then(|file| file.is_locked()).is_ok_and(|is_locked| !is_locked);
+    Ok(storage.names()?.iter().filter(|name| index_of_name(name).is_some()).any(is_dead))
 }
 
 /// The recovery of one ring file.
@@ -227,6 +254,9 @@ impl Recovery<'_> {
             fate.class = LossClass::PowerCut;
         }
         fate.is_settled = is_settled(&snapshot, header.run_id, file.index);
+        if fate.is_settled && self.how.only_reads {
+            return Ok(Some(fate));
+        }
         let dead = DeadFile::read(file, header).map_err(&failed)?;
         let known = Known::of(&snapshot, header.run_id, file.index, dead.ring_bytes.min(file.bytes))?;
         fate.entries = known.recovered;
@@ -293,7 +323,11 @@ impl Recovery<'_> {
             let _ = sync_segments(&**self.storage, &mut past.unsynced.clone());
         }
         let mut next = past.next(self.storage.boot_id(), |run| run == ring.run_id || self.runs.contains(&run), false);
-        // Its own index is the run's, also where none of its segments is left.
+        if past.log_id.is_none() {
+            // Of the log nothing else is left: numbers may have been given out.
+            (next.seq, next.void, next.last_end) = (1 + VOID_SEQS, Some((1, VOID_SEQS)), RunEnd::Damaged);
+        }
+        // Also where none of the run's segments is left.
         next.index = next.index.max(ring_index);
         let header = SegmentHeader {
             flags: SEGMENT_RECOVERED,

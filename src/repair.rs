@@ -242,7 +242,7 @@ pub(crate) fn repair_as(
     drop(snapshot);
     let lock = crate::open::take_lock(storage.as_ref())?;
     let _maintenance = take_maintenance_lock(storage.as_ref())?;
-    let recovered = recover(storage, Some(&*lock), How::REPAIR)?;
+    let recovered = recover(storage, Some(&*lock), How::repair())?;
     repaired.actions.extend(recovered.rings.iter().map(|ring| recovery_of(&ring.name, ring.entries)));
     recovered.remove(storage.as_ref(), false, true)?;
     let mut was_partial = false;

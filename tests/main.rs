@@ -26,6 +26,7 @@ mod retention_full_disk;
 mod rings;
 mod rings_cli;
 mod rings_damage;
+mod rings_stopped;
 mod sample;
 mod stat;
 mod tail;

@@ -8,8 +8,8 @@ use logtool::storage::Storage;
 use logtool::storage_sim::{Call, SimStorage};
 use logtool::value::Value;
 use logtool::{
-    CallSite, ErrorKind, Fault, Item, Level, LogReader, Loss, NoteKind, Options, Report, Snapshot, SyncPolicy,
-    VerifyOptions, Writer, repair, verify,
+    CallSite, Compression, Fault, Item, Level, LogReader, Loss, NoteKind, Options, Report, Retention, Snapshot,
+    SyncPolicy, VerifyOptions, Writer, repair, verify,
 };
 
 pub(crate) const ONE_THREAD: VerifyOptions = VerifyOptions { threads: 1 };
@@ -197,57 +197,6 @@ fn reading_changes_no_byte_and_makes_what_a_recovery_makes() {
 }
 
 #[test]
-fn a_recovery_stopped_at_any_call_is_gone_on_with() {
-    for first in [SimStorage::new(), Run::usual(SimStorage::new()).kill()] {
-        let run = Run::usual(first.kill());
-        let disk = run.kill();
-        let all = entries(&disk);
-        let done = disk.kill();
-        drop(Writer::open_on(done.shared(), options()).unwrap());
-        let calls = done.calls();
-        for calls in 0..calls {
-            let stopped = disk.kill();
-            stopped.stop_after(calls);
-            let opened = Writer::open_on(stopped.shared(), options());
-            let next = stopped.kill();
-            drop(opened);
-            assert_eq!(entries(&next), all, "read after {calls} calls");
-            let report = verified(&next);
-            assert!(report.is_sound(true), "{calls} calls: {:#?}", report.findings);
-            drop(Writer::open_on(next.shared(), options()).unwrap());
-            assert_eq!(entries(&next), all, "opened after {calls} calls");
-            assert_eq!(ring_files(&next), Vec::<String>::new());
-            let report = verified(&next);
-            assert!(report.is_sound(true), "{calls} calls: {:#?}", report.findings);
-        }
-    }
-}
-
-#[test]
-fn a_repair_stopped_at_any_call_is_gone_on_with() {
-    let run = Run::usual(SimStorage::new());
-    let disk = run.kill();
-    let all = entries(&disk);
-    let done = disk.kill();
-    repair::repair(&done.shared(), &ONE_THREAD, &|_| {}).unwrap();
-    for calls in 0..done.calls() {
-        let stopped = disk.kill();
-        stopped.stop_after(calls);
-        let _ = repair::repair(&stopped.shared(), &ONE_THREAD, &|_| {});
-        let next = stopped.kill();
-        assert_eq!(entries(&next), all, "read after {calls} calls");
-        assert!(verified(&next).is_sound(true));
-        let other = next.kill();
-        repair::repair(&next.shared(), &ONE_THREAD, &|_| {}).unwrap();
-        drop(Writer::open_on(other.shared(), options()).unwrap());
-        for next in [next, other] {
-            assert_eq!(entries(&next), all, "after {calls} calls and again");
-            assert!(verified(&next).is_sound(true));
-        }
-    }
-}
-
-#[test]
 fn runs_that_are_killed_one_after_another_lose_nothing() {
     let mut disk = SimStorage::new();
     let mut expected: Vec<Read> = Vec::new();
@@ -431,37 +380,6 @@ fn rings_of_another_log_are_left_alone_and_one_without_a_run_gives_way() {
 }
 
 #[test]
-fn a_full_disk_refuses_to_open_and_loses_nothing() {
-    let first = SimStorage::new();
-    let mut writer = Writer::open_on(first.shared(), options()).unwrap();
-    for _ in 0..20 {
-        writer.line(&[b'x'; 500], 0, 1).unwrap();
-    }
-    writer.close().unwrap();
-    let run = Run::usual(first);
-    let disk = run.kill();
-    let all = entries(&disk);
-    disk.set_capacity(Some(disk.used() + 100));
-    let error = Writer::open_on(disk.shared(), options()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
-    assert_eq!(entries(&disk), all);
-    assert!(disk.content("recovery.tmp").is_none());
-    // With room made, the oldest go; what was in the rings is there.
-    let writer = Writer::open_on(disk.shared(), options().makes_room(true));
-    let read = if let Ok(writer) = writer {
-        drop(writer);
-        entries(&disk)
-    } else {
-        panic!("{:?}", writer.err())
-    };
-    assert_eq!(read.last(), all.last());
-    assert!(read.len() < all.len() && all.ends_with(&read));
-    disk.set_capacity(None);
-    let report = verified(&disk);
-    assert!(report.is_sound(true), "{:#?}", report.findings);
-}
-
-#[test]
 fn without_an_anchor_the_time_of_the_last_entry_stands_for_the_rest() {
     let mut run = Run::usual(SimStorage::new());
     run.file.remove_anchor();
@@ -474,6 +392,53 @@ fn without_an_anchor_the_time_of_the_last_entry_stands_for_the_rest() {
         }
     }
     assert_eq!(times, [1_796_040_000_000_000_000; 30]);
+}
+
+#[test]
+fn in_a_compressed_log_of_many_segments_nothing_is_repeated() {
+    for compression in [Compression::None, Compression::Zstd(1)] {
+        let disk = SimStorage::new();
+        let compressed = options().compression(compression).block_bytes(4096).batch_bytes(1000);
+        let (writer, mut file) = ring_builder::open(disk.shared(), compressed).unwrap();
+        for tid in 1..=3 {
+            file.add_ring(1 << 15, tid, "");
+        }
+        let next = vec![1; 4];
+        let mut run = Run { disk, writer, file, accepted: Vec::new(), stamp: 1_796_040_000_000_000_000, next };
+        let mut written = 0;
+        for round in 0..6 {
+            (0..90).for_each(|number| run.log((number * number) % 3 + 1));
+            // A batch goes over several segments; the last one has not moved the read positions.
+            let to = run.accepted.len() - 20;
+            run.write(written, to, round < 5);
+            written = to;
+            if round < 5 {
+                let rest = run.accepted.len();
+                run.write(written, rest, true);
+                written = rest;
+            }
+        }
+        let disk = run.kill();
+        assert!(disk.names().unwrap().len() > 6, "{:?}", disk.names());
+        let read = entries(&disk);
+        assert_all(&read, &run.accepted);
+        drop(Writer::open_on(disk.shared(), options()).unwrap());
+        assert_eq!(entries(&disk), read);
+        let report = verified(&disk);
+        assert!(report.is_sound(true), "{:#?}", report.findings);
+    }
+}
+
+#[test]
+fn retention_of_the_next_run_comes_after_the_rings() {
+    let run = Run::usual(SimStorage::new());
+    let disk = run.kill();
+    let all = entries(&disk);
+    let keep = Retention { keep_segments: Some(2), ..Retention::default() };
+    drop(Writer::open_on(disk.shared(), options().retention(keep)).unwrap());
+    assert_eq!(ring_files(&disk), Vec::<String>::new());
+    assert_eq!(entries(&disk), all[20..]);
+    assert!(verified(&disk).is_sound(true), "{:#?}", verified(&disk).findings);
 }
 
 #[test]

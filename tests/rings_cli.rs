@@ -10,7 +10,7 @@ use logtool::entry::EntryHead;
 use logtool::ring_builder::{self, RingFileBuilder};
 use logtool::segment::SegmentHeader;
 use logtool::storage_os::OsStorage;
-use logtool::{Follower, Options, Start, Writer};
+use logtool::{Follower, Options, Start, SyncPolicy, Writer};
 
 use crate::follow::Given;
 use crate::harness::{logtool, signal, temp_dir};
@@ -166,4 +166,36 @@ fn a_follower_of_a_writer_that_is_killed_gives_what_that_has_left_in_rings() {
     given.upto(&mut follower, 4);
     assert_eq!(given.seqs(), [1, 2, 3, 4]);
     assert_eq!(given.findings, Vec::<String>::new());
+}
+
+#[test]
+fn readers_see_the_same_entries_while_a_writer_recovers_them() {
+    for _ in 0..10 {
+        let dir = killed_log();
+        let path = dir.path();
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(move || {
+                        for _ in 0..20 {
+                            let mut reader = logtool::LogReader::open(path).unwrap();
+                            let (mut seqs, mut findings) = (Vec::new(), Vec::new());
+                            while let Some(item) = reader.next_item().unwrap() {
+                                match item {
+                                    logtool::Item::Entry(entry) => seqs.push(entry.seq),
+                                    logtool::Item::Finding(finding) => findings.push(finding),
+                                    logtool::Item::Note(_) => {}
+                                }
+                            }
+                            assert_eq!((seqs, findings), ((1..=8).collect::<Vec<u64>>(), Vec::new()));
+                        }
+                    })
+                })
+                .collect();
+            for _ in 0..3 {
+                drop(Writer::open(path, Options::default().sync(SyncPolicy::Never)).unwrap());
+            }
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    }
 }

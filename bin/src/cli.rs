@@ -199,9 +199,9 @@ pub(crate) struct VerifyArgs {
 
 /// Make a damaged log sound again, with its losses declared
 ///
-/// No valid frame is removed and no segment deleted. What is cut is saved in quarantine/ and synced first. What is lost
-/// is declared in the log: the alarm stops, the fact stays. A second run changes nothing. A log that is being written is
-/// refused. The exit status is that of the log as it is then; with --dry-run it is 1 where there is something to repair.
+/// What a killed program has left in its rings is appended first. No valid frame is removed and no segment deleted. What
+/// is cut is saved in quarantine/ and synced first. What is lost is declared in the log: the alarm stops, the fact stays.
+/// A second run changes nothing. A log that is being written is refused. The exit status is that of the log as it is then; with --dry-run it is 1 where there is something to repair.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::REPAIR)]
 pub(crate) struct RepairArgs {

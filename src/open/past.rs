@@ -246,8 +246,15 @@ impl Past {
         };
         let own =
             Predecessor { segment_id: newest.header.segment_id, last_seq: found, accepted_end: newest.accepted_end };
-        let is_closed = newest.seal.as_ref().is_some_and(|seal| seal.reason != SealReason::Rolled)
-            || self.state.as_ref().is_some_and(|state| state.is_closed && state.run_id == newest.header.run_id);
+        // A recovery is complete once it is on record.
+        let is_recorded =
+            self.state.as_ref().is_some_and(|state| state.run_id == newest.header.run_id && recorded <= found);
+        let is_closed =
+            newest.seal.as_ref().is_some_and(|seal| match seal.reason {
+                SealReason::Rolled => false,
+                SealReason::Recovered => is_recorded,
+                SealReason::Closed | SealReason::Repaired => true,
+            }) || self.state.as_ref().is_some_and(|state| state.is_closed && state.run_id == newest.header.run_id);
         // A power cut may have taken the segment of a later run that has left its record.
         let is_later_lost = self.state.as_ref().is_some_and(|state| {
             let is_later = state.run_id != newest.header.run_id && state.newest_seq >= newest.header.first_seq;

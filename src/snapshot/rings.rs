@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::finding::{Fault, Finding, Loss};
 use crate::overlay::OverlayStorage;
-use crate::recovery::{How, RingFate, recover};
+use crate::recovery::{How, RingFate, has_dead_rings, recover};
 use crate::snapshot::{LIVE_TRIES, SegmentInfo, Snapshot, UnopenedSegment};
 use crate::state::read_state;
 use crate::storage::Storage;
@@ -47,14 +47,17 @@ impl RingInfo {
 }
 
 impl Snapshot {
-    /// Takes a snapshot of the log in `storage`. Of a log that nobody writes, what the rings of its last run hold is read too.
+    /// Takes a snapshot of the log in `storage`. What the rings of killed runs hold, and a writer that is just opening the log
+    /// has not recovered yet, is read too.
     ///
     /// # Errors
     /// `NotALog` where there are neither segments nor `writer.lock`; `Io` where the directory can't be read.
     pub fn take(storage: Arc<dyn Storage>) -> Result<Snapshot> {
         for _ in 0..LIVE_TRIES {
+            // Those that a writer recovers meanwhile may be gone before the segment that it makes of them is seen.
+            let has_dead = has_dead_rings(&*storage).unwrap_or(false);
             let snapshot = Snapshot::take_as(Arc::clone(&storage), false)?;
-            if snapshot.is_live() || !snapshot.has_ring_files {
+            if !has_dead && (snapshot.is_live() || !snapshot.has_ring_files) {
                 return Ok(snapshot);
             }
             if let Some(with_rings) = snapshot.with_rings(false)? {
@@ -79,9 +82,15 @@ impl Snapshot {
         let base = self.storage();
         let changed = |error| crate::Error::io("cannot read the log", error).at(base.path());
         let state = read_state(&**base).map_err(changed)?;
+        let names = || -> Result<Vec<String>> {
+            let mut names = base.names().map_err(changed)?;
+            names.sort();
+            Ok(names)
+        };
+        let names_before = names()?;
         let overlay = Arc::new(OverlayStorage::new(Arc::clone(base)));
         let shared: Arc<dyn Storage> = overlay.clone();
-        let recovered = match recover(&shared, None, How::READ) {
+        let recovered = match recover(&shared, None, How::read(self.is_live())) {
             Ok(recovered) => recovered,
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => {
@@ -91,11 +100,13 @@ impl Snapshot {
                 return Ok(Some(without));
             }
         };
-        let mut snapshot = Snapshot::take_as(Arc::new(overlay.snapshot()), is_ours)?;
-        let names = base.names().map_err(changed)?;
-        let is_same = !snapshot.is_live()
-            && read_state(&**base).map_err(changed)? == state
-            && recovered.rings.iter().all(|ring| names.contains(&ring.name));
+        // What was recovered follows from one state of the log; what comes behind it may have come since.
+        if names()? != names_before {
+            return Ok(None);
+        }
+        let mut snapshot = Snapshot::take_as(Arc::new(overlay.over_all()), is_ours)?;
+        let is_same = snapshot.writer_pid == self.writer_pid
+            && (self.is_live() || read_state(&**base).map_err(changed)? == state);
         snapshot.rings = recovered.rings.into_iter().map(RingInfo::of).collect();
         Ok(is_same.then_some(snapshot))
     }
