@@ -100,7 +100,8 @@ impl Writer {
         let mut plan = None;
         if !options.retention.is_none() {
             let coming = Some((next.seq, HEADER_BYTES as u64));
-            let holdings = Holdings::of(&*storage, &mut opened, log_id, &options.retention, coming, now_ns)?;
+            let mut holdings = Holdings::of(&*storage, &mut opened, log_id, &options.retention, coming, now_ns)?;
+            holdings.other_bytes = holdings.other_bytes.saturating_sub(recovered.bytes());
             plan = RetentionPlan::new(&options.retention, &holdings, now_ns)
                 .map(|plan| plan.looked_up(&*storage, &mut opened));
         }

@@ -11,7 +11,7 @@ use crate::clean_copy::remove_all;
 use crate::control::{DeclaredLoss, IndexPoint, LossClass, SEAL_DEFINITIONS_MAX, Seal, SealReason};
 use crate::entry::{CallSite, Entry, encode_thread};
 use crate::error::{Error, Result};
-use crate::finding::{Loss, NoteKind, SeqRange};
+use crate::finding::{Fault, Loss, NoteKind, SeqRange};
 use crate::format::{FrameKind, HEADER_BYTES, INDEX_POINTS_MAX};
 use crate::frame::{Seed, begin_frame, finish_frame, push_frame};
 use crate::open::take_lock;
@@ -141,7 +141,13 @@ impl Copy<'_> {
     fn item(&mut self, at: usize, item: &Item<'static>) -> Result<()> {
         match item {
             Item::Finding(finding) => {
-                self.is_end_known = !matches!(finding.loss, Loss::UnknownAfter(_));
+                let is_known = !matches!(finding.loss, Loss::UnknownAfter(_));
+                if finding.fault == Fault::Ring {
+                    // What it is known to have lost was declared where its entries are.
+                    self.is_end_known &= is_known;
+                    return Ok(());
+                }
+                self.is_end_known = is_known;
                 let Loss::Seqs(seqs) = finding.loss else { return Ok(()) };
                 self.declare(at, seqs, finding.class)
             }

@@ -90,6 +90,7 @@ impl How {
 pub(crate) struct RingFate {
     pub(crate) name: String,
     pub(crate) index: u64,
+    pub(crate) bytes: u64,
     /// 0 where it is not known.
     pub(crate) run_id: u64,
     /// A later run has accounted for what was in it.
@@ -128,6 +129,11 @@ impl Recovered {
     /// Highest index in the name of a ring file that stays for now; 0 for none.
     pub(crate) fn index(&self) -> u64 {
         self.rings.iter().map(|ring| ring.index).max().unwrap_or(0)
+    }
+
+    /// Bytes of the files that are going to be removed.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.rings.iter().filter(|ring| ring.damage.is_empty()).map(|ring| ring.bytes).sum()
     }
 
     /// Removes the ring files, which have been accounted for; those that are damaged go to quarantine.
@@ -234,6 +240,7 @@ impl Recovery<'_> {
         let mut fate = RingFate {
             name: file.name.clone(),
             index: file.index,
+            bytes: file.bytes,
             run_id: 0,
             is_settled: false,
             entries: 0,

@@ -434,6 +434,11 @@ fn retention_of_the_next_run_comes_after_the_rings() {
     let run = Run::usual(SimStorage::new());
     let disk = run.kill();
     let all = entries(&disk);
+    // Rings that are about to go don't count.
+    let by_bytes = disk.kill();
+    let keep = Retention { keep_bytes: Some(8000), ..Retention::default() };
+    drop(Writer::open_on(by_bytes.shared(), options().retention(keep)).unwrap());
+    assert_eq!(entries(&by_bytes), all);
     let keep = Retention { keep_segments: Some(2), ..Retention::default() };
     drop(Writer::open_on(disk.shared(), options().retention(keep)).unwrap());
     assert_eq!(ring_files(&disk), Vec::<String>::new());

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use logtool::control::LossClass;
+use logtool::plain_copy::plain_copy;
 use logtool::ring_builder;
 use logtool::storage_sim::SimStorage;
 use logtool::{Fault, Loss, Snapshot, Writer, repair};
@@ -159,6 +160,11 @@ fn what_a_record_in_the_middle_has_cost_is_told_exactly() {
     repair::repair(&repaired.shared(), &ONE_THREAD, &|_| {}).unwrap();
     assert_eq!(verified(&repaired).notes.declared, [(lost, LossClass::Corruption)]);
     assert!(verified(&repaired).is_sound(false));
+    let copy = SimStorage::new();
+    plain_copy(Snapshot::take(harmed.shared()).unwrap(), &copy.shared(), &mut |_| {}).unwrap();
+    assert_eq!(entries(&copy), entries(&harmed));
+    assert_eq!(verified(&copy).notes.declared, [(lost, LossClass::Corruption)]);
+    assert!(verified(&copy).is_sound(false), "{:#?}", verified(&copy).findings);
     // The numbers of the others follow as if it were there.
     let numbers: Vec<u64> = entries(&harmed).iter().map(|read| read.0).collect();
     assert!(!numbers.contains(&lost.first) && numbers.contains(&(lost.first + 1)));
@@ -235,4 +241,29 @@ fn words_and_bodies_like_long_records_do_not_make_the_search_for_the_next_one_lo
     let snapshot = Snapshot::take(killed.shared()).unwrap();
     assert_eq!(snapshot.rings[0].damage.len(), 1);
     assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
+
+#[test]
+fn what_a_power_cut_has_done_to_a_ring_is_told_until_the_next_run_accounts_for_it() {
+    let (run, disk, all) = small();
+    let mut bad = run.file.encode();
+    let place = bad.windows(8).rposition(|window| window == b"entry 14").unwrap();
+    bad[place] ^= 1;
+    let harmed = disk.kill();
+    harmed.put(&run.file.name(), &bad);
+    let cut = harmed.power_cut(1);
+    let report = verified(&cut);
+    assert_eq!(
+        report.findings.iter().map(|finding| (finding.fault, finding.class)).collect::<Vec<_>>(),
+        [(Fault::Ring, LossClass::PowerCut)]
+    );
+    let read = entries(&cut);
+    assert_eq!(read.len(), all.len() - 1);
+    let repaired = cut.kill();
+    drop(Writer::open_on(cut.shared(), options()).unwrap());
+    assert_eq!(entries(&cut), read);
+    assert!(verified(&cut).is_sound(true), "{:#?}", verified(&cut).findings);
+    repair::repair(&repaired.shared(), &ONE_THREAD, &|_| {}).unwrap();
+    assert_eq!(entries(&repaired), read);
+    assert!(verified(&repaired).is_sound(false));
 }
