@@ -131,3 +131,60 @@ fn a_segment_that_was_only_begun_hides_no_ring() {
         assert!(verified(&disk).is_sound(true));
     }
 }
+
+/// A log whose ring file lacks what its last record was.
+fn damaged() -> (SimStorage, String) {
+    let run = Run::usual(SimStorage::new());
+    let disk = run.kill();
+    let mut bytes = run.file.encode();
+    let last = run.accepted.last().unwrap();
+    let place = bytes.windows(last.2.len()).rposition(|window| window == last.2).unwrap();
+    bytes[place] ^= 1;
+    disk.put(&run.file.name(), &bytes);
+    (disk, run.file.name())
+}
+
+#[test]
+fn a_recovery_of_a_damaged_ring_that_is_stopped_never_silences_the_alarm() {
+    let (disk, ring) = damaged();
+    let all = entries(&disk);
+    let done = disk.kill();
+    drop(Writer::open_on(done.shared(), options()).unwrap());
+    for calls in 0..done.calls() {
+        let stopped = disk.kill();
+        stopped.stop_after(calls);
+        let opened = Writer::open_on(stopped.shared(), options());
+        let next = stopped.kill();
+        drop(opened);
+        assert_eq!(entries(&next), all, "{calls} calls");
+        assert!(!verified(&next).is_sound(false), "{calls} calls");
+        drop(Writer::open_on(next.shared(), options()).unwrap());
+        assert_eq!(entries(&next), all, "{calls} calls");
+        assert!(!verified(&next).is_sound(false), "{calls} calls, opened again");
+        assert_eq!(ring_files(&next), Vec::<String>::new());
+        assert!(next.content(&format!("quarantine/{ring}")).is_some(), "{calls} calls");
+    }
+}
+
+#[test]
+fn a_repair_of_a_damaged_ring_that_is_stopped_declares_its_loss_once() {
+    let (disk, ring) = damaged();
+    let all = entries(&disk);
+    let done = disk.kill();
+    repair::repair(&done.shared(), &ONE_THREAD, &|_| {}).unwrap();
+    assert_eq!(verified(&done).notes.declared_count, 1 << 32);
+    for calls in 0..done.calls() {
+        let stopped = disk.kill();
+        stopped.stop_after(calls);
+        let _ = repair::repair(&stopped.shared(), &ONE_THREAD, &|_| {});
+        let next = stopped.kill();
+        assert_eq!(entries(&next), all, "{calls} calls");
+        repair::repair(&next.shared(), &ONE_THREAD, &|_| {}).unwrap();
+        assert_eq!(entries(&next), all, "{calls} calls, repaired again");
+        let report = verified(&next);
+        assert!(report.is_sound(false), "{calls} calls: {:#?}", report.findings);
+        assert_eq!(report.notes.declared_count, 1 << 32, "{calls} calls");
+        assert!(next.content(&format!("quarantine/{ring}")).is_some(), "{calls} calls");
+        assert!(repair::repair(&next.shared(), &ONE_THREAD, &|_| {}).unwrap().actions.is_empty());
+    }
+}
