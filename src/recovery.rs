@@ -170,7 +170,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>
         return Ok(recovered);
     }
     let newest_ring = files.iter().rev().find_map(|file| file.header.map(|header| header.log_id));
-    let log_id = Past::of(storage)?.log_id.or(newest_ring);
+    let log_id = Some(segments_of(storage)?.log_id).filter(|&log_id| log_id != 0).or(newest_ring);
     files.retain(|file| file.header.is_none_or(|header| Some(header.log_id) == log_id));
     let runs: Vec<u64> = files.iter().filter_map(|file| file.header).map(|header| header.run_id).collect();
     for file in &files {
@@ -178,6 +178,14 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>
         recovered.rings.extend(recovery.of(file)?);
     }
     Ok(recovered)
+}
+
+/// What stands in the log besides rings. There may be no segment yet, and no record: then nothing is known.
+fn segments_of(storage: &Arc<dyn Storage>) -> Result<Snapshot> {
+    match Snapshot::take_locked(Arc::clone(storage)) {
+        Err(error) if error.kind() == ErrorKind::NotALog => Ok(Snapshot::empty(Arc::clone(storage), None, None, false)),
+        taken => taken,
+    }
 }
 
 /// Whether there is a ring file that no writer holds: of a run that has ended.
@@ -227,13 +235,7 @@ impl Recovery<'_> {
 
     fn try_of(&self, file: &RingFile) -> Result<Option<RingFate>> {
         let failed = self.failed(file);
-        // There may be no segment yet, and no record: then nothing is known from elsewhere.
-        let snapshot = match Snapshot::take_locked(Arc::clone(self.storage)) {
-            Err(error) if error.kind() == ErrorKind::NotALog => {
-                Snapshot::empty(Arc::clone(self.storage), None, None, false)
-            }
-            taken => taken?,
-        };
+        let snapshot = segments_of(self.storage)?;
         let highest = snapshot.segments.iter().map(|segment| segment.header.index_last);
         let highest = highest.chain(snapshot.unreadable.iter().map(|bad| bad.index)).max().unwrap_or(0);
         let has_segment = file.index <= highest;
