@@ -59,6 +59,82 @@ impl Retention {
     }
 }
 
+/// What stamps the entries of a [`Logger`](crate::Logger): their order across threads, and their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The processor's time stamp counter, where the kernel itself goes by it (some 10 ns a reading); otherwise as `System`.
+    #[default]
+    Tsc,
+    /// The system's clock (some 25 ns).
+    System,
+    /// The system's clock as of the kernel's last tick, up to 10 ms ago (some 5 ns): the order of entries of different
+    /// threads is lost within a tick.
+    Coarse,
+}
+
+/// What a log call does where its thread's ring is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Waits until there is room.
+    Block,
+    /// Waits so long at most; then the entry is dropped and counted.
+    Wait(Duration),
+    /// Drops the entry and counts it.
+    Drop,
+}
+
+/// How the rings of a [`Logger`](crate::Logger) work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingOptions {
+    /// Bytes of each thread's ring, a power of two from 4 KiB to 256 MiB. Default 1 MiB: some 4,000 entries of 200 bytes,
+    /// which is what comes at full speed while the backend waits for the disk for half a millisecond.
+    pub ring_bytes: usize,
+    /// How many threads have a ring of their own at a time, 1 to 4096; those beyond share one. Default 64.
+    pub rings_max: usize,
+    /// Whether the rings are in the memory of the process only: a `kill -9` then loses what was not written yet, some
+    /// milliseconds. For file systems that can't map files. Default: no.
+    pub in_memory: bool,
+    /// Default: wait for up to 10 ms, which outlasts what a busy machine makes a thread wait; then drop.
+    pub when_full: WhenFull,
+    /// Default: the TSC.
+    pub clock: Clock,
+}
+
+impl Default for RingOptions {
+    fn default() -> RingOptions {
+        RingOptions {
+            ring_bytes: 1 << 20,
+            rings_max: 64,
+            in_memory: false,
+            when_full: WhenFull::Wait(Duration::from_millis(10)),
+            clock: Clock::Tsc,
+        }
+    }
+}
+
+/// Least [`RingOptions::ring_bytes`].
+pub const RING_BYTES_MIN: usize = 4 << 10;
+/// Largest [`RingOptions::ring_bytes`].
+pub const RING_BYTES_MAX: usize = 256 << 20;
+/// Largest [`RingOptions::rings_max`].
+pub const RINGS_MAX: usize = 4096;
+
+impl RingOptions {
+    /// Checks each value against its bounds.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the value and its bounds.
+    pub fn validate(&self) -> Result<()> {
+        within("ring_bytes", self.ring_bytes as u64, RING_BYTES_MIN as u64, RING_BYTES_MAX as u64)?;
+        within("rings_max", self.rings_max as u64, 1, RINGS_MAX as u64)?;
+        if self.ring_bytes.is_power_of_two() {
+            return Ok(());
+        }
+        let text = format!("ring_bytes is {}: give a power of two", self.ring_bytes);
+        Err(Error::new(ErrorKind::Invalid, text))
+    }
+}
+
 /// How a [`Writer`](crate::Writer) works. Each field has a method of its name that sets it.
 #[derive(Clone, Debug)]
 pub struct Options {

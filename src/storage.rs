@@ -4,6 +4,7 @@
 //! A [`Storage`] is one log directory. Names are relative to it; `quarantine/NAME` is the only form with a folder.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,6 +87,11 @@ pub trait StorageFile: ReadAt + Send + Sync + fmt::Debug {
     /// # Errors
     /// What the system says.
     fn is_locked(&self) -> io::Result<bool>;
+
+    /// The file of the operating system, if it is one: only such a file can be mapped.
+    fn as_file(&self) -> Option<&File> {
+        None
+    }
 }
 
 /// One name in a log directory.

@@ -121,6 +121,10 @@ impl StorageFile for OsFile {
         fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut request))?;
         Ok(request.l_type != libc::F_UNLCK as libc::c_short)
     }
+
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
 }
 
 impl Drop for OsFile {

@@ -1,0 +1,161 @@
+//! The ring file of a running writer: it is made at the log's opening and grows by a section when a thread first logs.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::active::write_whole;
+use crate::ring::file::{
+    ANCHOR, Anchor, FileHeader, PAGE_BYTES, SECOND_COPY, SectionHeader, SectionKind, push_definition, ring_name,
+};
+use crate::ring::mapping::MappedRing;
+use crate::storage::{Storage, StorageFile};
+
+/// Data of a section of definitions: some hundred call sites.
+const DEFINITIONS_BYTES: usize = 64 << 10;
+
+/// Where definitions go next.
+#[derive(Debug)]
+struct DefinitionsEnd {
+    offset: u64,
+    room: usize,
+}
+
+/// Rings, and the file that they stand in, if any.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    /// `None` for rings in memory.
+    file: Option<RingFile>,
+    run_id: u64,
+    sections: u32,
+}
+
+#[derive(Debug)]
+struct RingFile {
+    storage: Arc<dyn Storage>,
+    file: Arc<dyn StorageFile>,
+    name: String,
+    /// End of the last whole section.
+    end: u64,
+    definitions: DefinitionsEnd,
+    /// Which copy of the anchor comes next.
+    anchor_copy: usize,
+}
+
+impl Rings {
+    /// Rings that end with the process.
+    pub(crate) fn in_memory(run_id: u64) -> Rings {
+        Rings { file: None, run_id, sections: 0 }
+    }
+
+    /// Makes the ring file of a run, with a first section for definitions.
+    pub(crate) fn create(storage: &Arc<dyn Storage>, header: &FileHeader) -> io::Result<Rings> {
+        let name = ring_name(header.index);
+        let file = storage.create(&name)?;
+        if file.as_file().is_none() {
+            let _ = storage.remove(&name);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "its files can't be mapped"));
+        }
+        let mut page = vec![0; PAGE_BYTES];
+        let copy = header.encode();
+        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
+        let definitions = DefinitionsEnd { offset: 0, room: 0 };
+        let storage = Arc::clone(storage);
+        let file = RingFile { storage, file, name, end: PAGE_BYTES as u64, definitions, anchor_copy: 0 };
+        let mut rings = Rings { file: Some(file), run_id: header.run_id, sections: 0 };
+        let begun = rings.file.as_ref().map_or(Ok(()), |file| write_whole(&*file.file, &page, 0));
+        match begun.and_then(|()| rings.add_definitions(DEFINITIONS_BYTES)) {
+            Ok(()) => Ok(rings),
+            Err(error) => {
+                rings.remove()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds a section; returns where it starts.
+    fn add_section(&mut self, kind: SectionKind, bytes: usize) -> io::Result<u64> {
+        let header = SectionHeader { kind, number: self.sections, bytes: bytes as u64 };
+        let copy = header.encode(self.run_id);
+        let Some(file) = &mut self.file else { return Ok(0) };
+        let start = file.end;
+        let data = write_zeros(&*file.file, start + PAGE_BYTES as u64, bytes);
+        let mut page = vec![0; PAGE_BYTES];
+        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
+        // The header comes last: without it there is no section.
+        if let Err(error) = data.and_then(|()| write_whole(&*file.file, &page, start)) {
+            let _ = file.file.set_len(start);
+            return Err(error);
+        }
+        file.end = start + (PAGE_BYTES + bytes) as u64;
+        self.sections += 1;
+        Ok(start)
+    }
+
+    fn add_definitions(&mut self, bytes: usize) -> io::Result<()> {
+        let start = self.add_section(SectionKind::Definitions, bytes)?;
+        if let Some(file) = &mut self.file {
+            file.definitions = DefinitionsEnd { offset: start + PAGE_BYTES as u64, room: bytes };
+        }
+        Ok(())
+    }
+
+    /// Adds a ring.
+    pub(crate) fn add_ring(&mut self, kind: SectionKind, capacity: usize) -> io::Result<MappedRing> {
+        let start = self.add_section(kind, capacity)?;
+        match &self.file {
+            None => MappedRing::anonymous(capacity),
+            Some(file) => match file.file.as_file() {
+                Some(mapped) => MappedRing::of_file(mapped, start, capacity),
+                None => Err(io::Error::from(io::ErrorKind::Unsupported)),
+            },
+        }
+    }
+
+    /// Adds the definition of a call site: it stands there when this returns.
+    pub(crate) fn define(&mut self, payload: &[u8]) -> io::Result<()> {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        let mut record = Vec::with_capacity(payload.len() + 16);
+        push_definition(&mut record, payload, self.run_id);
+        if self.file.as_ref().is_some_and(|file| file.definitions.room < record.len()) {
+            self.add_definitions(record.len().next_multiple_of(DEFINITIONS_BYTES))?;
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        write_whole(&*file.file, &record, file.definitions.offset)?;
+        file.definitions.offset += record.len() as u64;
+        file.definitions.room -= record.len();
+        Ok(())
+    }
+
+    /// Puts down how stamps become times, for whoever finds the file after the process's death.
+    pub(crate) fn set_anchor(&mut self, anchor: &Anchor) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let at = [ANCHOR, SECOND_COPY + ANCHOR][file.anchor_copy];
+        file.anchor_copy = 1 - file.anchor_copy;
+        write_whole(&*file.file, &anchor.encode(self.run_id), at as u64)
+    }
+
+    /// Removes the file: all that was in it stands in segments.
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        match file.storage.remove(&file.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        file.storage.sync_dir()?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+fn write_zeros(file: &dyn StorageFile, offset: u64, bytes: usize) -> io::Result<()> {
+    let zeros = vec![0; bytes.min(64 << 10)];
+    let mut done = 0;
+    while done < bytes {
+        let len = zeros.len().min(bytes - done);
+        write_whole(file, &zeros[..len], offset + done as u64)?;
+        done += len;
+    }
+    Ok(())
+}
