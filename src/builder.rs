@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
+use crate::engine::Engine;
 use crate::levels::Levels;
+use crate::log::Log;
 use crate::logger::{Logger, OnError};
 use crate::mirror::Mirror;
-use crate::options::{Options, SyncPolicy};
+use crate::open::make_directory;
+use crate::options::{Clock, Options, RingOptions, SyncPolicy, WhenFull};
 use crate::storage::Storage;
 use crate::synchronous::Synchronous;
 use crate::writer::Writer;
@@ -25,6 +28,8 @@ const DROP_WAIT: Duration = Duration::from_secs(2);
 pub struct LoggerBuilder {
     dir: PathBuf,
     options: Options,
+    rings: RingOptions,
+    is_synchronous: bool,
     levels: Levels,
     /// What the environment says: it goes before what the program says, in whatever order they are given.
     levels_from_outside: Levels,
@@ -39,6 +44,8 @@ impl LoggerBuilder {
         LoggerBuilder {
             dir: dir.to_owned(),
             options: Options::default(),
+            rings: RingOptions::default(),
+            is_synchronous: false,
             levels: Levels::new(),
             levels_from_outside: Levels::new(),
             sync_at: None,
@@ -128,28 +135,62 @@ impl LoggerBuilder {
         self
     }
 
+    /// What a call does whose thread's ring is full. Default: it waits for up to 10 ms; then the entry is dropped and counted.
+    pub fn when_full(mut self, when_full: WhenFull) -> LoggerBuilder {
+        self.rings.when_full = when_full;
+        self
+    }
+
+    /// Takes all options of the rings; the methods that set one of them go by what comes last.
+    pub fn rings(mut self, options: RingOptions) -> LoggerBuilder {
+        self.rings = options;
+        self
+    }
+
+    /// Keeps the rings in the memory of the process: a `kill -9` then loses what was not written yet, some milliseconds. For
+    /// file systems that can't map files.
+    pub fn memory_rings(mut self) -> LoggerBuilder {
+        self.rings.in_memory = true;
+        self
+    }
+
+    /// What stamps the entries. Default: the processor's time stamp counter.
+    pub fn clock(mut self, clock: Clock) -> LoggerBuilder {
+        self.rings.clock = clock;
+        self
+    }
+
+    /// Has each call write its entry to the operating system before it returns, with neither rings nor a backend: some
+    /// microseconds a call.
+    pub fn synchronous(mut self) -> LoggerBuilder {
+        self.is_synchronous = true;
+        self
+    }
+
     /// Opens the log to write, and makes it if it is not there.
     ///
     /// # Errors
-    /// As [`Writer::open`].
+    /// As [`Writer::open`]; `Io` too where no rings can be made.
     pub fn open(self) -> Result<Logger> {
-        let writer = Writer::open(&self.dir, self.options.clone())?;
-        self.start(writer)
+        let storage = make_directory(&self.dir, &self.options)?;
+        self.open_on(storage)
     }
 
-    /// As [`open`](LoggerBuilder::open), over any storage; the directory is only a name for error texts.
+    /// As [`open`](LoggerBuilder::open), over any storage; the directory is only a name for error texts. One whose files are not
+    /// the system's can't have rings: [`memory_rings`](LoggerBuilder::memory_rings) or
+    /// [`synchronous`](LoggerBuilder::synchronous).
     ///
     /// # Errors
     /// As there.
     pub fn open_on(self, storage: Arc<dyn Storage>) -> Result<Logger> {
-        let writer = Writer::open_on(storage, self.options.clone())?;
-        self.start(writer)
-    }
-
-    fn start(self, writer: Writer) -> Result<Logger> {
         let mut levels = self.levels;
         levels.overlay(&self.levels_from_outside);
-        let log = Synchronous::start(writer, self.dir, self.sync_at, self.on_error)?;
+        let log = if self.is_synchronous {
+            let writer = Writer::open_on(storage, self.options)?;
+            Log::Synchronous(Synchronous::start(writer, self.dir, self.sync_at, self.on_error)?)
+        } else {
+            Log::Engine(Engine::open(storage, self.options, &self.rings, self.sync_at, self.on_error)?)
+        };
         Ok(Logger::start(levels, log, self.mirror_stderr.map(Mirror::stderr), self.drop_wait))
     }
 }

@@ -103,20 +103,74 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Where encoded bytes go, one behind another.
+pub trait Out {
+    /// Appends bytes.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Out for Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// A place of fixed length to encode into. What does not fit is left out.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    rest: &'a mut [u8],
+    is_short: bool,
+}
+
+impl<'a> Place<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Place<'a> {
+        Place { rest: bytes, is_short: false }
+    }
+
+    /// Whether all that was appended has filled it to its end.
+    #[inline]
+    pub(crate) fn is_filled(&self) -> bool {
+        !self.is_short && self.rest.is_empty()
+    }
+}
+
+impl Out for Place<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        match std::mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
+            Some((place, rest)) => {
+                place.copy_from_slice(bytes);
+                self.rest = rest;
+            }
+            None => self.is_short = true,
+        }
+    }
+}
+
+/// Bytes of an unsigned LEB128 integer.
+#[inline]
+pub(crate) fn varint_len(value: u64) -> usize {
+    let bits = u64::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
+}
+
 /// Appends an unsigned LEB128 integer.
 #[inline]
-pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn push_varint<O: Out + ?Sized>(out: &mut O, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.put(&[value as u8 | 0x80]);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.put(&[value as u8]);
 }
 
 /// Appends bytes with their length before them as LEB128.
-pub(crate) fn push_counted(out: &mut Vec<u8>, bytes: &[u8]) {
+#[inline]
+pub(crate) fn push_counted<O: Out + ?Sized>(out: &mut O, bytes: &[u8]) {
     push_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
+    out.put(bytes);
 }
 
 #[cfg(test)]
@@ -131,7 +185,21 @@ mod tests {
             let mut fields = Fields::new(&out);
             assert_eq!(fields.varint(), Some(value));
             assert!(fields.is_empty());
+            assert_eq!(varint_len(value), out.len());
         }
+    }
+
+    #[test]
+    fn a_place_is_filled_by_what_fits_exactly() {
+        let mut bytes = [0; 3];
+        let mut place = Place::new(&mut bytes);
+        place.put(b"ab");
+        assert!(!place.is_filled());
+        place.put(b"c");
+        assert!(place.is_filled());
+        place.put(b"d");
+        assert!(!place.is_filled());
+        assert_eq!(&bytes, b"abc");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::bytes::push_varint;
+use crate::bytes::{Out, push_varint};
 use crate::value::{Value, tag};
 
 pub mod keep;
@@ -123,22 +123,65 @@ pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 
 /// What is kept of one argument, until it is encoded.
 pub trait Kept {
+    /// Whether its length is known before, and encoding it runs no code of the caller's.
+    const IS_STORED: bool;
+
+    /// Bytes of the stored form; 0 where [`IS_STORED`](Kept::IS_STORED) is not set.
+    fn encoded_len(&self) -> usize {
+        0
+    }
+
+    /// Appends the stored form, where [`IS_STORED`](Kept::IS_STORED) is set.
+    fn encode_stored<O: Out>(&self, _: &mut O) {}
+
     /// Appends the stored form.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
 /// What is kept of all arguments of a call: `(first, (second, ()))`.
 pub trait KeptList {
+    /// As [`Kept::IS_STORED`], of all.
+    const ARE_STORED: bool;
+
+    /// Bytes of all stored forms.
+    fn encoded_len_of_all(&self) -> usize;
+
+    /// Appends the stored forms one behind another, where [`ARE_STORED`](KeptList::ARE_STORED) is set.
+    fn encode_all_stored<O: Out>(&self, out: &mut O);
+
     /// Appends the stored forms one behind another.
     fn encode_all(&self, out: &mut Vec<u8>);
 }
 
 impl KeptList for () {
+    const ARE_STORED: bool = true;
+
+    #[inline]
+    fn encoded_len_of_all(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn encode_all_stored<O: Out>(&self, _: &mut O) {}
+
     #[inline]
     fn encode_all(&self, _: &mut Vec<u8>) {}
 }
 
 impl<First: Kept, Rest: KeptList> KeptList for (First, Rest) {
+    const ARE_STORED: bool = First::IS_STORED && Rest::ARE_STORED;
+
+    #[inline]
+    fn encoded_len_of_all(&self) -> usize {
+        self.0.encoded_len() + self.1.encoded_len_of_all()
+    }
+
+    #[inline]
+    fn encode_all_stored<O: Out>(&self, out: &mut O) {
+        self.0.encode_stored(out);
+        self.1.encode_all_stored(out);
+    }
+
     #[inline]
     fn encode_all(&self, out: &mut Vec<u8>) {
         self.0.encode(out);
@@ -159,6 +202,18 @@ pub struct Spec<'a, T: ?Sized>(pub &'a T, pub fmt::Arguments<'a>);
 pub struct Typed<'a, T: ?Sized>(&'a T);
 
 impl<T: Stored + ?Sized> Kept for Typed<'_, T> {
+    const IS_STORED: bool = true;
+
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        self.0.value().encoded_len()
+    }
+
+    #[inline]
+    fn encode_stored<O: Out>(&self, out: &mut O) {
+        self.0.value().encode(out);
+    }
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         self.0.value().encode(out);
@@ -170,6 +225,18 @@ impl<T: Stored + ?Sized> Kept for Typed<'_, T> {
 pub struct Address(u64);
 
 impl Kept for Address {
+    const IS_STORED: bool = true;
+
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        Value::Pointer(self.0).encoded_len()
+    }
+
+    #[inline]
+    fn encode_stored<O: Out>(&self, out: &mut O) {
+        Value::Pointer(self.0).encode(out);
+    }
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         Value::Pointer(self.0).encode(out);
@@ -181,6 +248,8 @@ impl Kept for Address {
 pub struct Displayed<'a, T: ?Sized>(&'a T);
 
 impl<T: fmt::Display + ?Sized> Kept for Displayed<'_, T> {
+    const IS_STORED: bool = false;
+
     fn encode(&self, out: &mut Vec<u8>) {
         push_text(out, format_args!("{}", self.0));
     }
@@ -191,6 +260,8 @@ impl<T: fmt::Display + ?Sized> Kept for Displayed<'_, T> {
 pub struct Debugged<'a, T: ?Sized>(&'a T);
 
 impl<T: fmt::Debug + ?Sized> Kept for Debugged<'_, T> {
+    const IS_STORED: bool = false;
+
     fn encode(&self, out: &mut Vec<u8>) {
         push_text(out, format_args!("{:?}", self.0));
     }
@@ -201,6 +272,8 @@ impl<T: fmt::Debug + ?Sized> Kept for Debugged<'_, T> {
 pub struct Formatted<'a>(pub fmt::Arguments<'a>);
 
 impl Kept for Formatted<'_> {
+    const IS_STORED: bool = false;
+
     fn encode(&self, out: &mut Vec<u8>) {
         push_text(out, self.0);
     }
@@ -211,6 +284,8 @@ impl Kept for Formatted<'_> {
 pub struct Unshown;
 
 impl Kept for Unshown {
+    const IS_STORED: bool = true;
+
     fn encode(&self, _: &mut Vec<u8>) {}
 }
 

@@ -1,6 +1,7 @@
 //! The logger that the log macros write to: levels by category, hand-over to the log, deadlines.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +9,14 @@ use std::time::Duration;
 
 use crate::builder::LoggerBuilder;
 use crate::capture::KeptList;
-use crate::clock;
 use crate::entry::Level;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, is_no_space};
 use crate::global::{self, GlobalGuard};
 use crate::levels::{Levels, threshold};
+use crate::log::Log;
 use crate::mirror::Mirror;
 use crate::site::Site;
 use crate::stats::LoggerStats;
-use crate::synchronous::Synchronous;
-use crate::thread::{give_back_buffer, take_buffer, thread_id};
 
 /// A log that the macros write to: [`info!`](crate::info) and the like. Clones are handles of the same log.
 ///
@@ -51,7 +50,7 @@ pub(crate) type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
 
 struct Inner {
     levels: LevelTable,
-    log: Synchronous,
+    log: Log,
     mirror: Option<Mirror>,
     drop_wait: Duration,
 }
@@ -74,12 +73,17 @@ fn next_key() -> u64 {
 /// Why an entry was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum Refused {
     /// The logger was closed, or belongs to the process that this one was forked from.
     Closed,
-    /// The disk has no room. The entry may still be written once there is some, unless the process ends before.
+    /// The thread's ring was full for as long as [`WhenFull`](crate::WhenFull) says.
+    Full,
+    /// The disk has no room. Of a synchronous logger the entry may still be written once there is some, unless the process
+    /// ends before.
     NoSpace,
-    /// The system failed to write. The entry may still be written later, unless the process ends before.
+    /// The system failed to write. Of a synchronous logger the entry may still be written later, unless the process ends
+    /// before.
     Io,
 }
 
@@ -87,6 +91,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refused::Closed => "the logger was closed",
+            Refused::Full => "the log did not keep up",
             Refused::NoSpace => "no space left for the log",
             Refused::Io => "the log could not be written",
         })
@@ -103,6 +108,14 @@ impl Refused {
             _ => Refused::Io,
         }
     }
+
+    pub(crate) fn of_io(error: &io::Error) -> Refused {
+        if is_no_space(error) { Refused::NoSpace } else { Refused::Io }
+    }
+
+    pub(crate) fn from_u8(number: u8) -> Refused {
+        [Refused::Full, Refused::NoSpace, Refused::Io].into_iter().find(|&kind| kind as u8 == number).unwrap_or(Refused::Full)
+    }
 }
 
 /// What a call gives that logged nothing because it need not.
@@ -114,7 +127,7 @@ impl Logger {
         LoggerBuilder::new(dir.as_ref())
     }
 
-    pub(crate) fn start(levels: Levels, log: Synchronous, mirror: Option<Mirror>, drop_wait: Duration) -> Logger {
+    pub(crate) fn start(levels: Levels, log: Log, mirror: Option<Mirror>, drop_wait: Duration) -> Logger {
         let least = AtomicU8::new(levels.least_threshold());
         let levels = LevelTable { levels: Mutex::new(levels), least, key: AtomicU64::new(next_key()) };
         Logger(Arc::new(Inner { levels, log, mirror, drop_wait }))
@@ -196,7 +209,7 @@ impl Logger {
     }
 
     #[cfg(test)]
-    pub(crate) fn log_for_tests(&self) -> &Synchronous {
+    pub(crate) fn log_for_tests(&self) -> &Log {
         &self.0.log
     }
 
@@ -215,22 +228,10 @@ impl Logger {
         level as u8 >= threshold(levels.of(category))
     }
 
-    /// Encodes the arguments, and hands the entry to the log. No lock is held while they are encoded: a Display may log.
+    /// Hands an entry to the log.
+    #[inline]
     fn hand_over<L: KeptList>(&self, site: &'static Site, kept: &L) -> std::result::Result<(), Refused> {
-        let mut body = take_buffer();
-        kept.encode_all(&mut body);
-        let result = self.accept(site, &body);
-        give_back_buffer(body);
-        result
-    }
-
-    fn accept(&self, site: &'static Site, body: &[u8]) -> std::result::Result<(), Refused> {
-        let time_ns = clock::now_ns();
-        let result = self.0.log.append(site, time_ns, body);
-        if let Some(mirror) = &self.0.mirror {
-            mirror.show(site, time_ns, thread_id(), body);
-        }
-        result
+        self.0.log.take(site, kept, self.0.mirror.as_ref())
     }
 }
 

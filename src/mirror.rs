@@ -35,9 +35,14 @@ impl Mirror {
         Mirror { level, lines: Mutex::new(Lines { out, definitions: HashMap::new(), renderer, stamper }) }
     }
 
+    /// Whether it shows entries of this site: their level is high enough.
+    pub(crate) fn shows(&self, site: &Site) -> bool {
+        site.level >= self.level
+    }
+
     /// Shows an entry, if its level is high enough.
     pub(crate) fn show(&self, site: &Site, time_ns: i64, tid: u32, body: &[u8]) {
-        if site.level < self.level {
+        if !self.shows(site) {
             return;
         }
         let thread = std::thread::current();

@@ -41,18 +41,7 @@ impl Writer {
     /// `Locked` if another writer has it open, naming the process; `Invalid` for a directory of other things; `Version` for
     /// a log of a later version; `Invalid` for options out of bounds; and what the system says.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Writer> {
-        let dir = dir.as_ref();
-        options.validate()?;
-        DirBuilder::new().recursive(true).mode(options.directory_mode).create(dir).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                    let text = "a file stands there, or above: name a directory for the log";
-                    Error::new(ErrorKind::NotALog, text).at(dir)
-                }
-                _ => Error::io("cannot make the directory", error).at(dir),
-            }
-        })?;
-        Writer::open_on(Arc::new(OsStorage::new(dir, options.mode)), options)
+        Writer::open_on(make_directory(dir.as_ref(), &options)?, options)
     }
 
     /// As [`open`](Writer::open), over any storage.
@@ -210,6 +199,19 @@ impl Writer {
         }
         self.count_older_bytes();
     }
+}
+
+/// The directory of a log, which is made (with its parents) if it is not there.
+pub(crate) fn make_directory(dir: &Path, options: &Options) -> Result<Arc<dyn Storage>> {
+    options.validate()?;
+    DirBuilder::new().recursive(true).mode(options.directory_mode).create(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            let text = "a file stands there, or above: name a directory for the log";
+            Error::new(ErrorKind::NotALog, text).at(dir)
+        }
+        _ => Error::io("cannot make the directory", error).at(dir),
+    })?;
+    Ok(Arc::new(OsStorage::new(dir, options.mode)))
 }
 
 /// First number that retention has kept: what the newest header and the record tell, or, where the oldest segment starts

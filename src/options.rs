@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{BLOCK_RAW_BYTES_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::format::{BLOCK_RAW_BYTES_MAX, ENTRY_BODY_BYTES_MAX, ENTRY_HEAD_BYTES, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
 /// When what was written is brought to stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +249,14 @@ impl Options {
     /// The defaults.
     pub fn new() -> Options {
         Options::default()
+    }
+
+    /// Longest body of one part: a longer entry is cut.
+    pub(crate) fn part_bytes(&self) -> usize {
+        match self.compression {
+            Compression::None => ENTRY_BODY_BYTES_MAX,
+            Compression::Zstd(_) => self.block_bytes - 2 * ENTRY_HEAD_BYTES,
+        }
     }
 
     /// Checks each value against its bounds.

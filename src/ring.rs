@@ -34,7 +34,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use file::{RECORD_HEAD_BYTES, Record, RecordHead, finish_record, record_bytes, write_skip};
+use file::{RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, Record, RecordHead, finish_record, record_bytes, write_skip};
 #[cfg(not(all(test, loom)))]
 pub(crate) use primitives::prepare_fences;
 pub(crate) use primitives::{heavy_fence, lock};
@@ -78,6 +78,8 @@ pub(crate) struct Ring<M> {
     tid: AtomicU32,
     /// Its owner has ended; it may be given to another thread once it is drained.
     is_released: AtomicBool,
+    /// The log is closed: nothing comes out any more.
+    is_abandoned: AtomicBool,
     pub(crate) gate: Gate,
 }
 
@@ -89,6 +91,7 @@ impl<M: Memory> Ring<M> {
             room: Sleeper::new(),
             tid: AtomicU32::new(0),
             is_released: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
             gate: Gate::new(),
         }
     }
@@ -98,9 +101,14 @@ impl<M: Memory> Ring<M> {
         &self.memory
     }
 
+    /// Bytes of data.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.memory.capacity() as u64
+    }
+
     /// Longest body that a record may have: two such records fit at once, so that neither waits for the other for ever.
     pub(crate) fn body_bytes_max(&self) -> usize {
-        self.memory.capacity() / 2 - RECORD_HEAD_BYTES
+        (self.memory.capacity() / 2 - RECORD_HEAD_BYTES).min(RECORD_BODY_BYTES_MAX)
     }
 
     fn mask(&self) -> u64 {
@@ -117,6 +125,24 @@ impl<M: Memory> Ring<M> {
     pub(crate) fn is_released(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release in `release`.
         self.is_released.load(Ordering::Acquire)
+    }
+
+    /// Takes note that nobody owns it, and that this was seen to.
+    pub(crate) fn set_taken_back(&self) {
+        // ORDERING: Relaxed; only the backend asks.
+        self.is_released.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes note that nobody drains it any more.
+    pub(crate) fn abandon(&self) {
+        // ORDERING: Relaxed; it only spares memory.
+        self.is_abandoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody drains it any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        // ORDERING: Relaxed; as above.
+        self.is_abandoned.load(Ordering::Relaxed)
     }
 
     /// The thread whose ring it is.
@@ -163,6 +189,11 @@ impl<M: Memory> Producer<M> {
     #[inline]
     pub(crate) fn ring(&self) -> &Arc<Ring<M>> {
         &self.ring
+    }
+
+    /// The thread that the next records are of, where several share the ring.
+    pub(crate) fn set_tid(&mut self, tid: u32) {
+        self.tid = tid;
     }
 
     /// Whether a record with so long a body fits now.
@@ -273,8 +304,9 @@ pub(crate) struct Consumer<M: Memory> {
     taken: u64,
     /// `written` as it was at the last look.
     end: u64,
-    /// The last refused tseq at the last look.
+    /// The last refused tseq at the last look, of the thread `owner`.
     refused_tseq: u64,
+    owner: u32,
     /// Records that make no sense were passed over.
     damaged_bytes: u64,
 }
@@ -284,7 +316,7 @@ impl<M: Memory> Consumer<M> {
     pub(crate) fn new(ring: Arc<Ring<M>>) -> Consumer<M> {
         // ORDERING: Relaxed; only the consumer changes it.
         let taken = ring.memory.read()[0].load(Ordering::Relaxed);
-        Consumer { ring, taken, end: taken, refused_tseq: 0, damaged_bytes: 0 }
+        Consumer { ring, taken, end: taken, refused_tseq: 0, owner: 0, damaged_bytes: 0 }
     }
 
     pub(crate) fn ring(&self) -> &Arc<Ring<M>> {
@@ -293,15 +325,19 @@ impl<M: Memory> Consumer<M> {
 
     /// Looks how far the producer has come. The refused calls first: what was pushed before them is then seen, too.
     pub(crate) fn look(&mut self) {
+        let owner = self.ring.tid();
         // ORDERING: Acquire, pairs with the Release in `Producer::refuse`.
-        self.refused_tseq = self.ring.memory.refused_tseq().load(Ordering::Acquire);
+        let refused_tseq = self.ring.memory.refused_tseq().load(Ordering::Acquire);
+        // It may have got another owner meanwhile, who starts from 0.
+        let is_same = self.ring.tid() == owner;
+        (self.owner, self.refused_tseq) = (owner, if is_same { refused_tseq } else { 0 });
         // ORDERING: Acquire, pairs with the Release in `Producer::push`.
         self.end = self.ring.memory.written().load(Ordering::Acquire);
     }
 
-    /// The last refused tseq, as of the last look.
-    pub(crate) fn refused_tseq(&self) -> u64 {
-        self.refused_tseq
+    /// The owner and the last tseq that was refused to it, as of the last look.
+    pub(crate) fn refused(&self) -> (u32, u64) {
+        (self.owner, self.refused_tseq)
     }
 
     /// Takes the highest level of the refused calls so far.
@@ -373,17 +409,27 @@ impl<M: Memory> Consumer<M> {
         self.damaged_bytes
     }
 
+    /// Start of what was not taken yet.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Gives back the room of all that was taken: it stands in a segment.
     pub(crate) fn release(&mut self) {
+        self.release_upto(self.taken);
+    }
+
+    /// Gives back the room of what was taken up to this position.
+    pub(crate) fn release_upto(&mut self, position: u64) {
         let [first, second] = self.ring.memory.read();
         // ORDERING: Relaxed; only this side changes it.
-        if first.load(Ordering::Relaxed) == self.taken {
+        if first.load(Ordering::Relaxed) == position {
             return;
         }
         // ORDERING: Release, pairs with the Acquire in `Producer::has_room`: this side is done with what stands there.
-        first.store(self.taken, Ordering::Release);
+        first.store(position, Ordering::Release);
         // ORDERING: Relaxed; read after the process's death only.
-        second.store(self.taken, Ordering::Relaxed);
+        second.store(position, Ordering::Relaxed);
         self.ring.room.wake();
     }
 }

@@ -47,6 +47,11 @@ impl Sites {
         self.threads.insert(tid, Thread { name: name.to_owned(), defined_in: 0 });
     }
 
+    /// Forgets a thread that has ended: all its entries were pushed.
+    pub(crate) fn forget_thread(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+    }
+
     /// The call site with this id; none for 0.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&CallSite> {

@@ -43,6 +43,13 @@ pub struct WriterStats {
     pub last_failure: Option<String>,
 }
 
+impl WriterStats {
+    /// How much has failed that is no answer to a call, in all.
+    pub(crate) fn troubles(&self) -> u64 {
+        self.write_failures + self.sync_failures + self.roll_failures + self.retention_failures
+    }
+}
+
 /// What a logger has done and what troubled it, since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoggerStats {

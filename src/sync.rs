@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
@@ -62,7 +63,7 @@ struct SyncThread {
 }
 
 impl SyncThread {
-    fn start() -> io::Result<SyncThread> {
+    fn start(wake: Option<Thread>) -> io::Result<SyncThread> {
         let (jobs, inbox) = channel::<Job>();
         let (outbox, results) = channel();
         without_signals(|| {
@@ -71,6 +72,9 @@ impl SyncThread {
                     let outcome = job.run();
                     if outbox.send((job, outcome)).is_err() {
                         break;
+                    }
+                    if let Some(thread) = &wake {
+                        thread.unpark();
                     }
                 }
             })
@@ -98,6 +102,8 @@ pub(crate) struct Syncing {
     /// The job that the thread is at, for the case that the thread is lost.
     under_way: Option<Job>,
     last_start: Option<Instant>,
+    /// Who is woken after each sync.
+    wake: Option<Thread>,
 }
 
 impl Syncing {
@@ -109,7 +115,7 @@ impl Syncing {
     /// Hands a job to the thread, which is started if need be. Gives it back if that can't be.
     fn hand_over(&mut self, job: Job) -> std::result::Result<(), Job> {
         if self.thread.is_none() {
-            self.thread = SyncThread::start().ok();
+            self.thread = SyncThread::start(self.wake.clone()).ok();
         }
         let Some(thread) = &self.thread else { return Err(job) };
         thread.jobs.send(job.clone()).map_err(|refused| refused.0)?;
@@ -245,6 +251,15 @@ impl Writer {
         if !is_much && !self.syncing.is_due(interval) {
             return Ok(());
         }
+        self.begin_sync()
+    }
+
+    /// Starts a sync of all that was flushed, on the thread if there is one; nothing if one is under way or nothing is to be
+    /// synced.
+    pub(crate) fn begin_sync(&mut self) -> Result<()> {
+        if self.syncing.under_way.is_some() || self.active.is_synced() {
+            return Ok(());
+        }
         if !self.options.sync_thread {
             return self.sync_flushed();
         }
@@ -266,6 +281,16 @@ impl Writer {
                 self.sync_flushed()
             }
         }
+    }
+
+    /// Has the thread that syncs wake `thread` after each sync.
+    pub(crate) fn wake_after_syncs(&mut self, thread: Thread) {
+        self.syncing.wake = Some(thread);
+    }
+
+    /// Last sequence number known to be on stable storage, with all before it.
+    pub(crate) fn synced_seq(&self) -> u64 {
+        self.synced_seq
     }
 
     /// Whether the syncs that a roll needs are left to the thread: not where retention removes segments, which must not
@@ -363,7 +388,7 @@ mod tests {
     #[test]
     fn the_thread_takes_no_signals_and_the_one_that_starts_it_still_does() {
         let before = SigSet::thread_get_mask().unwrap();
-        let _thread = SyncThread::start().unwrap();
+        let _thread = SyncThread::start(None).unwrap();
         assert_eq!(SigSet::thread_get_mask().unwrap(), before);
         let start = Instant::now();
         let mut masks = blocked_in_sync_threads();

@@ -7,9 +7,8 @@
 //! ```
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,9 +19,10 @@ use crate::entry::{EntryHead, Level};
 use crate::error::{Error, ErrorKind, Result};
 use crate::logger::{OnError, Refused};
 use crate::site::Site;
-use crate::stats::{LoggerStats, WriterStats};
+use crate::stats::LoggerStats;
 use crate::sync::without_signals;
 use crate::thread::thread_id;
+use crate::told::Told;
 use crate::writer::Writer;
 
 /// The thread looks after the log at least this often.
@@ -120,7 +120,7 @@ impl Synchronous {
             // Without the thread nobody waits for this.
             let _ = self.jobs.send(Job::Look);
         }
-        self.shared.tell(&self.shared.told_of_calls, &result);
+        self.shared.told_of_calls.tell(&result, self.shared.on_error.as_ref());
         result.map_err(|error| {
             self.shared.refused.fetch_add(1, Relaxed);
             Refused::of(&error)
@@ -289,44 +289,15 @@ impl Shared {
         let result = place.writer.tick(clock::now_ns());
         let stats = place.writer.stats();
         drop(place);
-        let troubles = troubles(&stats);
+        let troubles = stats.troubles();
         let result = match stats.last_failure {
             Some(text) if result.is_ok() && troubles > troubles_before => {
                 Err(Error::new(ErrorKind::Io, text).at(&self.path))
             }
             _ => result,
         };
-        self.tell(&self.told_of_work, &result);
+        self.told_of_work.tell(&result, self.on_error.as_ref());
         troubles
-    }
-
-    /// Tells of an error, unless the one before was of the same kind. Called without the lock: the callback may log.
-    fn tell(&self, told: &Told, result: &Result<()>) {
-        if let Some(error) = told.news(result)
-            && error.kind() != ErrorKind::Closed
-            && let Some(on_error) = &self.on_error
-        {
-            // Its panic is not the log's: neither the call nor the thread ends by it.
-            let _ = catch_unwind(AssertUnwindSafe(|| on_error(error)));
-        }
-    }
-}
-
-fn troubles(stats: &WriterStats) -> u64 {
-    stats.write_failures + stats.sync_failures + stats.roll_failures + stats.retention_failures
-}
-
-/// The kind of error that was told last: 0 for none.
-#[derive(Default)]
-struct Told(AtomicU8);
-
-impl Told {
-    /// The error, if it is of another kind than what was told last. A success makes the next error news.
-    fn news<'a>(&self, result: &'a Result<()>) -> Option<&'a Error> {
-        let error = result.as_ref().err();
-        let kind = error.map_or(0, |error| error.kind() as u8 + 1);
-        let before = self.0.swap(kind, Relaxed);
-        error.filter(|_| before != kind)
     }
 }
 

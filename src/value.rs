@@ -1,6 +1,6 @@
 //! Typed arguments of an entry: one tag byte, then the value, so that they can be shown without their definition.
 
-use crate::bytes::{Fields, push_counted};
+use crate::bytes::{Fields, Out, push_varint, varint_len};
 
 /// One argument as it is stored. Integers keep the width that they were logged with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,10 +80,10 @@ impl<'a> Value<'a> {
     /// Appends the stored form: tag, then the value; numbers little-endian, strings with their length as LEB128.
     // Of a known kind, as in a log call, nothing of the match is left once this is inlined.
     #[inline]
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode<O: Out + ?Sized>(&self, out: &mut O) {
         match *self {
-            Value::None => out.push(tag::NONE),
-            Value::Bool(value) => out.push(if value { tag::TRUE } else { tag::FALSE }),
+            Value::None => out.put(&[tag::NONE]),
+            Value::Bool(value) => out.put(&[if value { tag::TRUE } else { tag::FALSE }]),
             Value::Char(value) => push_tagged(out, tag::CHAR, &u32::from(value).to_le_bytes()),
             Value::I8(value) => push_tagged(out, tag::I8, &value.to_le_bytes()),
             Value::I16(value) => push_tagged(out, tag::I16, &value.to_le_bytes()),
@@ -102,11 +102,28 @@ impl<'a> Value<'a> {
             Value::Pointer(address) => push_tagged(out, tag::POINTER, &address.to_le_bytes()),
             Value::Duration(seconds, nanoseconds) => {
                 push_tagged(out, tag::DURATION, &seconds.to_le_bytes());
-                out.extend_from_slice(&nanoseconds.to_le_bytes());
+                out.put(&nanoseconds.to_le_bytes());
             }
             Value::Time(ns) => push_tagged(out, tag::TIME, &ns.to_le_bytes()),
             Value::Text(text) => push_string(out, tag::TEXT, text.as_bytes()),
         }
+    }
+
+    /// Bytes of the stored form.
+    #[inline]
+    pub(crate) fn encoded_len(&self) -> usize {
+        let content = match *self {
+            Value::None | Value::Bool(_) => 0,
+            Value::I8(_) | Value::U8(_) => 1,
+            Value::I16(_) | Value::U16(_) => 2,
+            Value::Char(_) | Value::I32(_) | Value::U32(_) | Value::F32(_) => 4,
+            Value::I64(_) | Value::U64(_) | Value::F64(_) | Value::Pointer(_) | Value::Time(_) => 8,
+            Value::Duration(..) => 12,
+            Value::I128(_) | Value::U128(_) => 16,
+            Value::Str(text) | Value::Text(text) => varint_len(text.len() as u64) + text.len(),
+            Value::Bytes(bytes) => varint_len(bytes.len() as u64) + bytes.len(),
+        };
+        1 + content
     }
 
     /// Reads one value; `None` if the bytes do not hold one.
@@ -143,15 +160,23 @@ impl<'a> Value<'a> {
 }
 
 #[inline]
-fn push_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    out.push(tag);
-    out.extend_from_slice(bytes);
+fn push_tagged<O: Out + ?Sized, const N: usize>(out: &mut O, tag: u8, bytes: &[u8; N]) {
+    // At once: where room is looked for, that is done once.
+    let mut tagged = [0u8; 17];
+    tagged[0] = tag;
+    tagged[1..=N].copy_from_slice(bytes);
+    out.put(&tagged[..=N]);
 }
 
 #[inline]
-fn push_string(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    out.push(tag);
-    push_counted(out, bytes);
+fn push_string<O: Out + ?Sized>(out: &mut O, tag: u8, bytes: &[u8]) {
+    if bytes.len() < 0x80 {
+        out.put(&[tag, bytes.len() as u8]);
+    } else {
+        out.put(&[tag]);
+        push_varint(out, bytes.len() as u64);
+    }
+    out.put(bytes);
 }
 
 /// The arguments of one entry, decoded as they are asked for. Ends early where the bytes are not values.
@@ -214,7 +239,11 @@ mod tests {
             Value::Text("by the caller"),
         ];
         let mut out = Vec::new();
-        values.iter().for_each(|value| value.encode(&mut out));
+        for value in &values {
+            let start = out.len();
+            value.encode(&mut out);
+            assert_eq!(value.encoded_len(), out.len() - start, "{value:?}");
+        }
         let back: Vec<Value<'_>> = Values::new(&out).collect();
         assert_eq!(back, values);
     }

@@ -14,7 +14,7 @@ use crate::batch::Batch;
 use crate::control::{DropMarker, DropReason, SealReason};
 use crate::entry::{CallSite, EntryHead};
 use crate::error::{Error, ErrorKind, Result, is_no_space};
-use crate::format::{ENTRY_BODY_BYTES_MAX, ENTRY_HEAD_BYTES, FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED, FrameKind};
+use crate::format::{ENTRY_HEAD_BYTES, FLAG_CONTINUED, FLAG_MORE, FLAG_UNFINISHED, FrameKind};
 use crate::frame::frame_bytes;
 use crate::options::{Options, SyncPolicy};
 use crate::retention::OpenedSegments;
@@ -186,6 +186,11 @@ impl Writer {
         self.sites.name_thread(tid, name);
     }
 
+    /// Forgets the name of a thread that has ended.
+    pub(crate) fn forget_thread(&mut self, tid: u32) {
+        self.sites.forget_thread(tid);
+    }
+
     /// Counts `marker.count` entries as refused by the caller's policy: they use up sequence numbers, and the log says so.
     /// Returns the first of these numbers.
     ///
@@ -236,6 +241,21 @@ impl Writer {
     /// The log's id.
     pub fn log_id(&self) -> u64 {
         self.active.header.log_id
+    }
+
+    /// Index of the active segment: another one means that all before it was handed to the operating system.
+    pub(crate) fn active_index(&self) -> u64 {
+        self.active.header.index
+    }
+
+    /// Bytes that wait to be handed to the operating system.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.batch.pending_bytes()
+    }
+
+    /// Last sequence number handed to the operating system.
+    pub(crate) fn flushed_seq(&self) -> u64 {
+        self.active.last_seq()
     }
 
     /// File name of the active segment.
@@ -380,11 +400,7 @@ impl Writer {
     /// Appends an entry, in parts if it is long. Returns the last part's number, and how many they are.
     #[inline]
     fn push_parts(&mut self, head: EntryHead, flags: u8, body: &[u8]) -> (u64, u64) {
-        let part_bytes = if self.batch.is_compressed() {
-            self.options.block_bytes - 2 * ENTRY_HEAD_BYTES
-        } else {
-            ENTRY_BODY_BYTES_MAX
-        };
+        let part_bytes = self.options.part_bytes();
         if body.len() <= part_bytes {
             return (self.push_part(&head, flags, body), 1);
         }

@@ -5,7 +5,7 @@ use super::keep::*;
 use super::*;
 use crate::value::Values;
 
-fn stored(kept: &dyn Kept) -> Vec<u8> {
+fn stored(kept: &impl Kept) -> Vec<u8> {
     let mut out = Vec::new();
     kept.encode(&mut out);
     out

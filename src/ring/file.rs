@@ -58,8 +58,8 @@ pub(crate) const OWNER: usize = 512;
 pub(crate) const RECORD_HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 4 + 4;
 /// Records start at multiples of this.
 pub(crate) const RECORD_ALIGN: usize = 8;
-/// Longest body of a record.
-pub(crate) const RECORD_BODY_BYTES_MAX: usize = (1 << 24) - 1;
+/// Longest body of a record: with its head, and the skip that it may need, within the 24 bits of a length.
+pub(crate) const RECORD_BODY_BYTES_MAX: usize = (1 << 24) - 1024;
 /// Record flag: fills the end of the ring.
 pub(crate) const FLAG_SKIP: u8 = 0x80;
 /// Set in the tseq of entries in the shared ring, which are counted over all threads of the run.

@@ -71,7 +71,7 @@ fn a_refused_call_uses_up_its_number_and_is_told_with_what_came_before() {
     assert!(push(&mut producer, b"a"));
     producer.refuse(1, 5);
     consumer.look();
-    assert_eq!((consumer.refused_tseq(), consumer.take_refused_level()), (2, 5));
+    assert_eq!((consumer.refused(), consumer.take_refused_level()), ((5, 2), 5));
     assert_eq!(take(&mut consumer), Some((1, b"a".to_vec())));
     assert!(consumer.is_drained() && push(&mut producer, b"b"));
     consumer.look();

@@ -6,6 +6,7 @@ use super::*;
 use crate::builder::LoggerBuilder;
 use crate::capture::{Plain, keep::*};
 use crate::finding::NoteKind;
+use crate::log::Log;
 use crate::logger::Logger;
 use crate::options::{Options, SyncPolicy};
 use crate::reader::LogReader;
@@ -21,7 +22,7 @@ static ERROR: Site = Site::new(Level::Error, Origin::Name("net"), "a.rs", 2, "{}
 const LONG: Duration = Duration::from_secs(30);
 
 fn open(storage: &SimStorage, set: impl FnOnce(LoggerBuilder) -> LoggerBuilder) -> Logger {
-    set(Logger::builder("/sim")).open_on(storage.shared()).unwrap()
+    set(Logger::builder("/sim").synchronous()).open_on(storage.shared()).unwrap()
 }
 
 fn log(site: &'static Site, logger: &Logger, number: u64) -> std::result::Result<(), Refused> {
@@ -190,7 +191,7 @@ fn a_forked_process_leaves_the_log_alone() {
 fn a_deadline_holds_while_the_log_is_busy() {
     let storage = SimStorage::new();
     let logger = open(&storage, |builder| builder);
-    let log_of = &logger.log_for_tests();
+    let Log::Synchronous(log_of) = logger.log_for_tests() else { panic!("not synchronous") };
     let busy = log_of.shared.place();
     let start = Instant::now();
     for error in [

@@ -1,0 +1,132 @@
+//! Which thread has which ring, and which call sites the ring file defines. Asked when a thread or a site is new.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use crate::format::PAYLOAD_BYTES_MAX;
+use crate::options::RingOptions;
+use crate::ring::file::{Anchor, SHARED_TSEQ, SectionKind, encode_owner};
+use crate::ring::live::Rings;
+use crate::ring::mapping::MappedRing;
+use crate::ring::{Producer, Ring};
+use crate::site::Site;
+
+use super::LiveRing;
+
+/// All rings of a log, and who has them.
+pub(super) struct Claims {
+    rings: Rings,
+    run_id: u64,
+    ring_bytes: usize,
+    rings_max: usize,
+    /// The common one first.
+    pub(super) all: Vec<Arc<LiveRing>>,
+    /// Drained, and nobody's.
+    free: Vec<Arc<LiveRing>>,
+    /// The sites that the ring file defines, by their number.
+    sites: Vec<Option<&'static Site>>,
+    /// Names of the threads that have a ring.
+    names: HashMap<u32, String>,
+}
+
+impl Claims {
+    /// No claims yet. Also the producer of the ring that threads without one share.
+    pub(super) fn new(
+        mut rings: Rings,
+        run_id: u64,
+        options: &RingOptions,
+    ) -> io::Result<(Claims, Producer<MappedRing>)> {
+        let memory = match rings.add_ring(SectionKind::SharedRing, options.ring_bytes) {
+            Ok(memory) => memory,
+            Err(error) => {
+                // Nothing is in it.
+                let _ = rings.remove();
+                return Err(error);
+            }
+        };
+        let common = Arc::new(Ring::new(memory, run_id));
+        let producer = Producer::new(Arc::clone(&common), 0, SHARED_TSEQ);
+        let claims = Claims {
+            rings,
+            run_id,
+            ring_bytes: options.ring_bytes,
+            rings_max: options.rings_max,
+            all: vec![common],
+            free: Vec::new(),
+            sites: Vec::new(),
+            names: HashMap::new(),
+        };
+        Ok((claims, producer))
+    }
+
+    /// Gives the thread a ring of its own; `None` if there is none to be had now.
+    pub(super) fn claim(&mut self, tid: u32) -> Option<Producer<MappedRing>> {
+        let ring = match self.free.pop() {
+            Some(ring) => ring,
+            // Without room on the disk the thread shares the common one.
+            None if self.all.len() <= self.rings_max => {
+                let memory = self.rings.add_ring(SectionKind::Ring, self.ring_bytes).ok()?;
+                let ring = Arc::new(Ring::new(memory, self.run_id));
+                self.all.push(Arc::clone(&ring));
+                ring
+            }
+            None => return None,
+        };
+        let name = std::thread::current().name().map(str::to_owned).unwrap_or_default();
+        ring.memory().write_owner(&encode_owner(tid, &name, self.run_id));
+        if !name.is_empty() {
+            self.names.insert(tid, name);
+        }
+        Some(Producer::new(ring, tid, 0))
+    }
+
+    /// Whether [`claim`](Claims::claim) may have one.
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty() || self.all.len() <= self.rings_max
+    }
+
+    /// Takes back a ring that its thread has given up, and that is drained.
+    pub(super) fn take_back(&mut self, ring: &Arc<LiveRing>) {
+        self.names.remove(&ring.tid());
+        ring.set_taken_back();
+        self.free.push(Arc::clone(ring));
+    }
+
+    pub(super) fn name(&self, tid: u32) -> Option<&str> {
+        self.names.get(&tid).map(String::as_str)
+    }
+
+    /// Puts the definition of a registered site into the ring file, before any of its entries is in a ring.
+    pub(super) fn define(&mut self, site: &'static Site) -> io::Result<()> {
+        let number = site.number() as usize;
+        if self.site(site.number()).is_some() {
+            return Ok(());
+        }
+        let mut payload = Vec::new();
+        site.definition().encode(site.number(), &mut payload);
+        // One that is longer than a frame could not be stored in a segment either.
+        if payload.len() <= PAYLOAD_BYTES_MAX {
+            self.rings.define(&payload)?;
+        }
+        if self.sites.len() <= number {
+            self.sites.resize(number + 1, None);
+        }
+        self.sites[number] = Some(site);
+        Ok(())
+    }
+
+    /// The site with this number, if it was defined.
+    pub(super) fn site(&self, number: u32) -> Option<&'static Site> {
+        self.sites.get(number as usize).copied().flatten()
+    }
+
+    pub(super) fn set_anchor(&mut self, anchor: &Anchor) -> io::Result<()> {
+        self.rings.set_anchor(anchor)
+    }
+
+    /// Removes the ring file.
+    pub(super) fn remove_rings(&mut self) -> io::Result<()> {
+        self.rings.remove()
+    }
+}

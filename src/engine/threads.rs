@@ -1,0 +1,335 @@
+//! The log call: from its arguments into the ring of its thread.
+//!
+//! ```text
+//! forked?  which ring?  site defined?  | gate: closed?  room?  stamp, encode, checksum, publish | half full: wake the backend
+//! ```
+//! Each question is one load or two; what is to be done where the answer is unusual stands in functions of its own.
+//!
+//! A thread's rings are taken out of its thread-local place for the time of a call. A call that finds them taken (a signal
+//! handler that logs) or gone (a thread that ends), or whose thread can have no ring, uses the common one, under a lock.
+
+use std::cell::Cell;
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use crate::bytes::Place;
+use crate::capture::KeptList;
+use crate::entry::Level;
+use crate::logger::Refused;
+use crate::ring::Producer;
+use crate::ring::mapping::MappedRing;
+use crate::site::Site;
+use crate::thread::{give_back_buffer, take_buffer, thread_id};
+
+use super::{LongEntry, Request, SHARED_LOOK_EVERY, Shared, Step, locked};
+
+thread_local! {
+    static RINGS: Rings = const { Rings { list: Cell::new(Vec::new()), is_in_use: Cell::new(false) } };
+}
+
+/// The rings of this thread.
+struct Rings {
+    list: Cell<Vec<OwnRing>>,
+    /// A call is at work with them.
+    is_in_use: Cell<bool>,
+}
+
+/// The ring of this thread in one log.
+struct OwnRing {
+    /// Which log's.
+    key: u64,
+    producer: Producer<MappedRing>,
+    /// The sites that the ring file defines, as far as this thread knows: a bit each, by number.
+    known: Vec<u64>,
+}
+
+impl OwnRing {
+    #[inline]
+    fn knows(&self, number: u32) -> bool {
+        let word = self.known.get(number as usize / 64).copied().unwrap_or(0);
+        word >> (number % 64) & 1 == 1
+    }
+
+    #[cold]
+    fn learn(&mut self, number: u32) {
+        let at = number as usize / 64;
+        if self.known.len() <= at {
+            self.known.resize(at + 1, 0);
+        }
+        self.known[at] |= 1 << (number % 64);
+    }
+}
+
+impl Drop for OwnRing {
+    fn drop(&mut self) {
+        self.producer.ring().release();
+    }
+}
+
+type Outcome = std::result::Result<(), Refused>;
+
+impl Shared {
+    #[inline]
+    pub(super) fn append<L: KeptList>(&self, site: &'static Site, kept: &L) -> Outcome {
+        if L::ARE_STORED {
+            let encode = |out: &mut [u8]| {
+                let mut place = Place::new(out);
+                kept.encode_all_stored(&mut place);
+                place.is_filled()
+            };
+            match self.push(site, kept.encoded_len_of_all(), encode) {
+                Some(outcome) => outcome,
+                None => self.append_by_buffer(site, kept),
+            }
+        } else {
+            self.append_by_buffer(site, kept)
+        }
+    }
+
+    /// Encodes first: a Display may log, panic, or write more than fits, and no ring is touched meanwhile.
+    fn append_by_buffer<L: KeptList>(&self, site: &'static Site, kept: &L) -> Outcome {
+        let mut body = take_buffer();
+        kept.encode_all(&mut body);
+        let outcome = self.append_encoded(site, &body);
+        give_back_buffer(body);
+        outcome
+    }
+
+    pub(super) fn append_encoded(&self, site: &'static Site, body: &[u8]) -> Outcome {
+        let copy = |out: &mut [u8]| {
+            out.copy_from_slice(body);
+            true
+        };
+        match self.push(site, body.len(), copy) {
+            Some(outcome) => outcome,
+            None => self.append_long(site, body),
+        }
+    }
+
+    /// Puts an entry into a ring. `None` if it is too long for that, or `encode` gave up; then nothing was done.
+    #[inline]
+    fn push(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Option<Outcome> {
+        if self.fork.is_forked() {
+            return Some(Err(Refused::Closed));
+        }
+        let outcome = self.with_own_ring(|own| self.push_own(own, site, body_len, &encode));
+        let outcome = match outcome {
+            Some(outcome) => outcome?,
+            None => self.push_common(site, body_len, &encode)?,
+        };
+        Some(match self.sync_at {
+            Some(level) if outcome.is_ok() && site.level >= level => self.ask_and_wait(Request::Sync),
+            _ => outcome,
+        })
+    }
+
+    #[inline]
+    fn push_own(
+        &self,
+        own: &mut OwnRing,
+        site: &'static Site,
+        body_len: usize,
+        encode: impl Fn(&mut [u8]) -> bool,
+    ) -> Option<Outcome> {
+        if !own.knows(site.number())
+            && let Err(refused) = self.define(own, site)
+        {
+            return Some(Err(refused));
+        }
+        let producer = &mut own.producer;
+        if body_len > producer.ring().body_bytes_max() {
+            return None;
+        }
+        if !producer.ring().gate.enter(&self.closed) {
+            return Some(Err(Refused::Closed));
+        }
+        let parts = self.parts(body_len);
+        if !producer.has_room(body_len)
+            && let Err(refused) = self.wait_for_room(producer, body_len)
+        {
+            self.refuse(producer, parts, site.level);
+            producer.ring().gate.leave();
+            return Some(Err(refused));
+        }
+        let is_pushed = producer.push(site.number(), body_len, parts, || self.clock.now(), encode);
+        producer.ring().gate.leave();
+        if producer.seems_half_full() {
+            self.wake_if_half_full(producer);
+        }
+        is_pushed.then_some(Ok(()))
+    }
+
+    #[cold]
+    fn wake_if_half_full(&self, producer: &mut Producer<MappedRing>) {
+        if producer.is_half_full() {
+            self.bell.wake();
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, producer: &mut Producer<MappedRing>, parts: u64, level: Level) {
+        producer.refuse(parts, level as u8);
+        self.counters.refused.fetch_add(1, Relaxed);
+    }
+
+    /// Sees to it that the ring file defines the site.
+    #[cold]
+    fn define(&self, own: &mut OwnRing, site: &'static Site) -> Outcome {
+        self.define_in_file(site).inspect_err(|_| self.refuse(&mut own.producer, 1, site.level))?;
+        own.learn(site.number());
+        Ok(())
+    }
+
+    fn define_in_file(&self, site: &'static Site) -> Outcome {
+        if site.number() == 0 {
+            crate::global::register(site);
+        }
+        locked(&self.claims).define(site).map_err(|error| Refused::of_io(&error))
+    }
+
+    /// Gives this thread's ring to `work`; `None` if it has none that could be used now.
+    #[inline]
+    fn with_own_ring<R>(&self, work: impl FnOnce(&mut OwnRing) -> R) -> Option<R> {
+        RINGS
+            .try_with(|rings| {
+                if rings.is_in_use.replace(true) {
+                    return None;
+                }
+                let mut list = rings.list.take();
+                let own = match list.iter_mut().find(|own| own.key == self.key) {
+                    Some(own) => Some(own),
+                    None => self.claim(&mut list),
+                };
+                let result = own.map(work);
+                rings.list.set(list);
+                rings.is_in_use.set(false);
+                result
+            })
+            .ok()
+            .flatten()
+    }
+
+    #[cold]
+    fn claim<'a>(&self, list: &'a mut Vec<OwnRing>) -> Option<&'a mut OwnRing> {
+        // ORDERING: Relaxed; who looks too early shares the common ring once more.
+        if !self.may_claim.load(Relaxed) || self.closed.load(Relaxed) {
+            return None;
+        }
+        let mut claims = locked(&self.claims);
+        let producer = claims.claim(thread_id());
+        self.may_claim.store(claims.has_free(), Relaxed);
+        drop(claims);
+        // ORDERING: Release, pairs with the Acquire in the backend, which then finds the ring in the claims.
+        self.changes.fetch_add(1, std::sync::atomic::Ordering::Release);
+        // Rings of logs that are closed are of no use any more; they are unmapped when the last one lets go.
+        list.retain(|own| !own.producer.ring().is_abandoned());
+        list.push(OwnRing { key: self.key, producer: producer?, known: Vec::new() });
+        list.last_mut()
+    }
+
+    /// The way of those that have no ring of their own.
+    #[cold]
+    fn push_common(
+        &self,
+        site: &'static Site,
+        body_len: usize,
+        encode: impl Fn(&mut [u8]) -> bool,
+    ) -> Option<Outcome> {
+        let is_nested = RINGS.try_with(|rings| rings.is_in_use.get()).unwrap_or(false);
+        if is_nested {
+            return self.push_common_in_handler(site, body_len, encode);
+        }
+        if let Err(refused) = self.define_in_file(site) {
+            self.refuse(&mut locked(&self.common), 1, site.level);
+            return Some(Err(refused));
+        }
+        let parts = self.parts(body_len);
+        let try_push = || {
+            let mut common = locked(&self.common);
+            if body_len > common.ring().body_bytes_max() {
+                return Some(None);
+            }
+            if self.closed.load(Relaxed) {
+                return Some(Some(Err(Refused::Closed)));
+            }
+            common.set_tid(thread_id());
+            common.has_room(body_len).then(|| {
+                let is_pushed = common.push(site.number(), body_len, parts, || self.clock.now(), &encode);
+                is_pushed.then_some(Ok(()))
+            })
+        };
+        let mut outcome = try_push();
+        if outcome.is_none() {
+            let waited = self.wait_until(Instant::now(), |step| {
+                match step {
+                    Step::Yield => std::thread::yield_now(),
+                    Step::Sleep(limit) => std::thread::sleep(limit.min(SHARED_LOOK_EVERY)),
+                }
+                outcome = try_push();
+                outcome.is_some()
+            });
+            if let Err(refused) = waited {
+                self.refuse(&mut locked(&self.common), parts, site.level);
+                return Some(Err(refused));
+            }
+        }
+        let mut common = locked(&self.common);
+        self.wake_if_half_full(&mut common);
+        drop(common);
+        outcome.unwrap_or(Some(Err(Refused::Full)))
+    }
+
+    /// In a signal handler that has come upon a call of its own thread: nothing may be waited for.
+    fn push_common_in_handler(
+        &self,
+        site: &'static Site,
+        body_len: usize,
+        encode: impl Fn(&mut [u8]) -> bool,
+    ) -> Option<Outcome> {
+        let is_defined = match self.claims.try_lock() {
+            Ok(claims) => claims.site(site.number()).is_some(),
+            Err(_) => false,
+        };
+        let mut common = match self.common.try_lock() {
+            Ok(common) => Some(common),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(common) = &mut common
+            && is_defined
+            && !self.closed.load(Relaxed)
+            && body_len <= common.ring().body_bytes_max()
+            && common.has_room(body_len)
+        {
+            common.set_tid(thread_id());
+            if common.push(site.number(), body_len, self.parts(body_len), || self.clock.now(), encode) {
+                return Some(Ok(()));
+            }
+        }
+        self.counters.unnumbered.fetch_add(1, Relaxed);
+        self.counters.refused.fetch_add(1, Relaxed);
+        Some(Err(Refused::Full))
+    }
+
+    /// An entry that no ring could hold: it is in the segment when this returns.
+    #[cold]
+    fn append_long(&self, site: &'static Site, body: &[u8]) -> Outcome {
+        let parts = self.parts(body.len());
+        let own = self.with_own_ring(|own| own.producer.take_tseqs(parts));
+        let tseq = own.unwrap_or_else(|| locked(&self.common).take_tseqs(parts));
+        let entry = LongEntry { site, stamp: self.clock.now(), tid: thread_id(), tseq, body: body.to_vec() };
+        let outcome = self.define_in_file(site).and_then(|()| self.ask_and_wait(|answer| Request::Entry(entry, answer)));
+        if outcome.is_err() {
+            // Its numbers are used up.
+            match own {
+                Some(_) => self.with_own_ring(|own| self.refuse(&mut own.producer, 0, site.level)).unwrap_or_default(),
+                None => self.refuse(&mut locked(&self.common), 0, site.level),
+            }
+        }
+        match self.sync_at {
+            Some(level) if outcome.is_ok() && site.level >= level => self.ask_and_wait(Request::Sync),
+            _ => outcome,
+        }
+    }
+}
