@@ -34,7 +34,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use file::{RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, Record, RecordHead, finish_record, record_bytes, write_skip};
+use file::{RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, Record, RecordHead, body_of, finish_record, record_bytes, write_skip};
 #[cfg(not(all(test, loom)))]
 pub(crate) use primitives::prepare_fences;
 pub(crate) use primitives::{heavy_fence, lock};
@@ -240,7 +240,7 @@ impl<M: Memory> Producer<M> {
         let head = RecordHead { stamp: stamp(), tseq: self.tseq + 1, tid: self.tid, site };
         let (run_id, written) = (self.ring.run_id, self.written);
         let fill = |bytes: &mut [u8]| {
-            let is_whole = encode(&mut bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + body_len]);
+            let is_whole = encode(body_of(bytes, body_len));
             if is_whole {
                 finish_record(bytes, body_len, &head, run_id, written);
             }

@@ -78,8 +78,8 @@ pub(crate) mod tag {
 
 impl<'a> Value<'a> {
     /// Appends the stored form: tag, then the value; numbers little-endian, strings with their length as LEB128.
-    // Of a known kind, as in a log call, nothing of the match is left once this is inlined.
-    #[inline]
+    // Of a known kind, as in a log call, nothing of the match is left once this is inlined; rustc does not by itself.
+    #[inline(always)]
     pub fn encode<O: Out + ?Sized>(&self, out: &mut O) {
         match *self {
             Value::None => out.put(&[tag::NONE]),
@@ -110,7 +110,7 @@ impl<'a> Value<'a> {
     }
 
     /// Bytes of the stored form.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn encoded_len(&self) -> usize {
         let content = match *self {
             Value::None | Value::Bool(_) => 0,

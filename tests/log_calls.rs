@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use logtool::render::Renderer;
 use logtool::storage_sim::SimStorage;
-use logtool::{Category, Item, Level, LogReader, Logger, LoggerBuilder, Snapshot};
+use logtool::{Category, ErrorKind, Item, Level, LogReader, Logger, LoggerBuilder, Snapshot};
 use logtool::{debug, debug_enabled, error, fatal, info, info_enabled, trace, try_info, try_trace, warn};
 
 /// A log on a disk in memory.
@@ -35,12 +35,16 @@ impl Memory {
 
     pub(crate) fn with(set: impl FnOnce(LoggerBuilder) -> LoggerBuilder) -> Memory {
         let storage = SimStorage::new();
-        let log = set(Logger::builder("/sim").level(Level::Trace)).open_on(storage.shared()).unwrap();
+        let log = set(Logger::builder("/sim").memory_rings().level(Level::Trace)).open_on(storage.shared()).unwrap();
         Memory { storage, log }
     }
 
-    /// All entries, after the death of the writer: nothing is flushed for this.
+    /// All entries that were logged so far.
     pub(crate) fn read(&self) -> Vec<Read> {
+        match self.log.flush(Duration::from_secs(60)) {
+            Err(error) if error.kind() != ErrorKind::Closed => panic!("{error}"),
+            _ => {}
+        }
         let mut reader = LogReader::new(Snapshot::take(self.storage.kill().shared()).unwrap());
         let (mut renderer, mut read) = (Renderer::new(), Vec::new());
         while let Some(item) = reader.next_item().unwrap() {
@@ -280,6 +284,7 @@ fn entries_tell_their_thread() {
     let memory = Memory::new();
     let log = memory.log.clone();
     std::thread::Builder::new().name("worker-3".into()).spawn(move || info!(logger: log, "x")).unwrap().join().unwrap();
+    memory.log.flush(Duration::from_secs(60)).unwrap();
     let mut reader = LogReader::new(Snapshot::take(memory.storage.kill().shared()).unwrap());
     let mut names = Vec::new();
     while let Some(item) = reader.next_item().unwrap() {

@@ -14,19 +14,19 @@
 //!                 512       owner: crc u32 | tid u32 | name bytes u16 | name
 //! ```
 //! A ring's data is a ring of `bytes` bytes, a power of two. Positions count on for ever; a record at position `p` stands at
-//! `p mod bytes`, is a multiple of 8 bytes long, and never wraps: a skip fills the end.
+//! `p mod bytes`, is a multiple of 16 bytes long, and never wraps: a skip fills the end.
 //!
 //! ```text
-//! record   crc u32 | len u24, flags u8 | stamp u64 | tseq u64 | tid u32 | site u32 | body | zeros to 8
-//! skip     crc u32 | len u24, flags u8                        `len` is then the skip's whole length
+//! record   crc u32 | len u24, flags u8 | stamp u64 | tseq u64 | tid u32 | site u32 | body | zeros to 16
+//! skip     crc u32 | len u24, flags u8 | 0 u64                `len` is then the skip's whole length
 //! ```
-//! A record's checksum covers all behind it up to the end of the body, and is seeded by the run and the position, so that
-//! nothing of an earlier round or of another file is valid.
+//! A record's checksum covers all of it (of a skip these 16 bytes), with the record's seed in the place of the checksum: a
+//! number made of the run and the position, so that nothing of an earlier round or of another file is valid.
 //!
 //! The data of a definitions section is a row of `crc u32 | len u32 | call site` records, each a multiple of 8 bytes long,
 //! with the call site as [`CallSite::encode`](crate::CallSite::encode) gives it; the first that does not hold ends it.
 //!
-//! A record is valid if 1. it starts at a multiple of 8; 2. its length fits into the ring; 3. its checksum holds. One that
+//! A record is valid if 1. it starts at a multiple of 16; 2. its length fits into the ring; 3. its checksum holds. One that
 //! is whole but not published yet is valid too: its call has not returned.
 
 use crate::bytes::Fields;
@@ -56,8 +56,10 @@ pub(crate) const OWNER: usize = 512;
 
 /// Bytes of a record before its body.
 pub(crate) const RECORD_HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 4 + 4;
-/// Records start at multiples of this.
-pub(crate) const RECORD_ALIGN: usize = 8;
+/// Records start at multiples of this: what the checksum takes at a time.
+pub(crate) const RECORD_ALIGN: usize = 16;
+/// Definitions start at multiples of this.
+const DEFINITION_ALIGN: usize = 8;
 /// Longest body of a record: with its head, and the skip that it may need, within the 24 bits of a length.
 pub(crate) const RECORD_BODY_BYTES_MAX: usize = (1 << 24) - 1024;
 /// Record flag: fills the end of the ring.
@@ -277,33 +279,39 @@ fn record_seed(run_id: u64, position: u64) -> u32 {
     (run_id as u32) ^ (run_id >> 32) as u32 ^ units as u32 ^ (units >> 32) as u32
 }
 
+/// Makes room for a record with a body of `body_len` bytes in `bytes`: its place, behind which the rest is zeros.
 #[inline]
-fn record_crc(run_id: u64, position: u64, covered: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(record_seed(run_id, position));
-    hasher.update(covered);
-    hasher.finalize()
+pub(crate) fn body_of(bytes: &mut [u8], body_len: usize) -> &mut [u8] {
+    if let Some(padding) = bytes.last_chunk_mut::<RECORD_ALIGN>() {
+        *padding = [0; RECORD_ALIGN];
+    }
+    &mut bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + body_len]
 }
 
-/// Completes the record in `bytes`, which has its body already, followed by less than 8 bytes to be padded.
+/// Completes the record in `bytes`, whose body was written to where [`body_of`] says.
 #[inline]
 pub(crate) fn finish_record(bytes: &mut [u8], body_len: usize, head: &RecordHead, run_id: u64, position: u64) {
-    let end = RECORD_HEAD_BYTES + body_len;
-    bytes[4..8].copy_from_slice(&(body_len as u32).to_le_bytes());
-    bytes[8..16].copy_from_slice(&head.stamp.to_le_bytes());
-    bytes[16..24].copy_from_slice(&head.tseq.to_le_bytes());
-    bytes[24..28].copy_from_slice(&head.tid.to_le_bytes());
-    bytes[28..32].copy_from_slice(&head.site.to_le_bytes());
-    bytes[end..].fill(0);
-    let crc = record_crc(run_id, position, &bytes[4..end]);
+    let mut first = [0; RECORD_HEAD_BYTES];
+    first[..4].copy_from_slice(&record_seed(run_id, position).to_le_bytes());
+    first[4..8].copy_from_slice(&(body_len as u32).to_le_bytes());
+    first[8..16].copy_from_slice(&head.stamp.to_le_bytes());
+    first[16..24].copy_from_slice(&head.tseq.to_le_bytes());
+    first[24..28].copy_from_slice(&head.tid.to_le_bytes());
+    first[28..32].copy_from_slice(&head.site.to_le_bytes());
+    bytes[..RECORD_HEAD_BYTES].copy_from_slice(&first);
+    let crc = crc32fast::hash(bytes);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Fills `bytes`, the end of a ring, with a skip.
 #[inline]
 pub(crate) fn write_skip(bytes: &mut [u8], run_id: u64, position: u64) {
-    let word = (bytes.len() as u32 | u32::from(FLAG_SKIP) << 24).to_le_bytes();
-    bytes[..4].copy_from_slice(&record_crc(run_id, position, &word).to_le_bytes());
-    bytes[4..8].copy_from_slice(&word);
+    let mut first = [0; RECORD_ALIGN];
+    first[..4].copy_from_slice(&record_seed(run_id, position).to_le_bytes());
+    first[4..8].copy_from_slice(&(bytes.len() as u32 | u32::from(FLAG_SKIP) << 24).to_le_bytes());
+    let crc = crc32fast::hash(&first);
+    first[..4].copy_from_slice(&crc.to_le_bytes());
+    bytes[..RECORD_ALIGN].copy_from_slice(&first);
 }
 
 /// What stands at a position of a ring.
@@ -353,12 +361,12 @@ impl<'a> Record<'a> {
     /// As [`parse`](Record::parse), of bytes that may be damaged: `None` unless the record at `position` is valid.
     pub(crate) fn check(bytes: &'a [u8], run_id: u64, position: u64) -> Option<(Record<'a>, usize)> {
         let (record, whole) = Record::parse(bytes)?;
-        let covered = match record {
-            Record::Entry { body, .. } => &bytes[4..RECORD_HEAD_BYTES + body.len()],
-            Record::Skip => &bytes[4..8],
-        };
-        let crc = u32::from_le_bytes(*bytes.first_chunk()?);
-        (record_crc(run_id, position, covered) == crc).then_some((record, whole))
+        let covered = if record == Record::Skip { RECORD_ALIGN } else { whole };
+        let (crc, rest) = bytes.get(..covered)?.split_first_chunk::<4>()?;
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&record_seed(run_id, position).to_le_bytes());
+        hasher.update(rest);
+        (hasher.finalize() == u32::from_le_bytes(*crc)).then_some((record, whole))
     }
 }
 
@@ -367,7 +375,7 @@ pub(crate) fn push_definition(out: &mut Vec<u8>, payload: &[u8], run_id: u64) {
     out.extend_from_slice(&seeded_crc(run_id, payload).to_le_bytes());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(payload);
-    out.resize(out.len().next_multiple_of(RECORD_ALIGN), 0);
+    out.resize(out.len().next_multiple_of(DEFINITION_ALIGN), 0);
 }
 
 /// The payloads of the definitions in a section's data, up to the first that does not hold.
@@ -377,7 +385,7 @@ pub(crate) fn definitions(data: &[u8], run_id: u64) -> Vec<&[u8]> {
         let (crc, len) = (fields.u32()?, fields.u32()? as usize);
         // The end is zeros, and the checksum of nothing is 0.
         let payload = fields.take(len).filter(|payload| !payload.is_empty() && seeded_crc(run_id, payload) == crc)?;
-        fields.take(len.next_multiple_of(RECORD_ALIGN) - len)?;
+        fields.take(len.next_multiple_of(DEFINITION_ALIGN) - len)?;
         Some(payload)
     };
     std::iter::from_fn(&mut next).collect()
@@ -438,20 +446,20 @@ mod tests {
     #[test]
     fn a_record_is_valid_at_its_position_of_its_run_only() {
         let head = RecordHead { stamp: 1, tseq: 2, tid: 3, site: 4 };
-        let mut ring = vec![0xaa; 64];
-        ring[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + 5].copy_from_slice(b"hello");
+        let mut ring = vec![0xaa; 96];
+        body_of(&mut ring[..record_bytes(5)], 5).copy_from_slice(b"hello");
         finish_record(&mut ring[..record_bytes(5)], 5, &head, RUN, 4096);
-        let entry = (Record::Entry { head, body: b"hello" }, 40);
+        let entry = (Record::Entry { head, body: b"hello" }, 48);
         assert_eq!(Record::check(&ring, RUN, 4096), Some(entry));
         assert_eq!(Record::check(&ring, RUN, 4096 + (1 << 20)), None);
         assert_eq!(Record::check(&ring, RUN + 1, 4096), None);
-        for bit in 0..(RECORD_HEAD_BYTES + 5) * 8 {
+        for bit in 0..48 * 8 {
             let mut flipped = ring.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Record::check(&flipped, RUN, 4096), None, "bit {bit}");
         }
-        write_skip(&mut ring[40..], RUN, 4136);
-        assert_eq!(Record::check(&ring[40..], RUN, 4136), Some((Record::Skip, 24)));
+        write_skip(&mut ring[48..], RUN, 4144);
+        assert_eq!(Record::check(&ring[48..], RUN, 4144), Some((Record::Skip, 48)));
         assert_eq!(Record::check(&[0; 64], 0, 0), None);
     }
 
