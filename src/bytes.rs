@@ -152,7 +152,10 @@ impl Out for Place<'_> {
 /// Bytes of an unsigned LEB128 integer.
 #[inline]
 pub(crate) fn varint_len(value: u64) -> usize {
-    let bits = u64::BITS - (value | 1).leading_zeros();
+    if value < 0x80 {
+        return 1;
+    }
+    let bits = u64::BITS - value.leading_zeros();
     bits.div_ceil(7) as usize
 }
 

@@ -107,10 +107,12 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Longest body that a record may have: two such records fit at once, so that neither waits for the other for ever.
+    #[inline]
     pub(crate) fn body_bytes_max(&self) -> usize {
         (self.memory.capacity() / 2 - RECORD_HEAD_BYTES).min(RECORD_BODY_BYTES_MAX)
     }
 
+    #[inline]
     fn mask(&self) -> u64 {
         self.memory.capacity() as u64 - 1
     }
@@ -230,31 +232,38 @@ impl<M: Memory> Producer<M> {
         stamp: impl FnOnce() -> u64,
         encode: impl FnOnce(&mut [u8]) -> bool,
     ) -> bool {
-        let record = record_bytes(body_len);
-        let mut place = (self.written & self.ring.mask()) as usize;
-        if record > self.ring.memory.capacity() - place {
-            self.skip_to_end(place);
-            place = 0;
-        }
-        debug_assert!(self.written + record as u64 - self.read_known <= self.ring.memory.capacity() as u64);
-        let head = RecordHead { stamp: stamp(), tseq: self.tseq + 1, tid: self.tid, site };
-        let (run_id, written) = (self.ring.run_id, self.written);
-        let fill = |bytes: &mut [u8]| {
-            let is_whole = encode(body_of(bytes, body_len));
-            if is_whole {
-                finish_record(bytes, body_len, &head, run_id, written);
-            }
-            is_whole
-        };
+        let (place, record) = (self.begin(body_len), record_bytes(body_len));
         // SAFETY: this is the producer, and `has_room` has found the bytes from `written` on to be free.
-        if !unsafe { self.ring.memory.fill(place, record, fill) } {
-            return false;
+        let is_whole = unsafe { self.ring.memory.fill(place, record, |bytes| encode(body_of(bytes, body_len))) };
+        if is_whole {
+            self.publish(place, body_len, RecordHead { stamp: stamp(), tseq: self.tseq + 1, tid: self.tid, site });
+            self.tseq += parts;
         }
+        is_whole
+    }
+
+    /// Where the next record goes.
+    #[inline]
+    fn begin(&mut self, body_len: usize) -> usize {
+        debug_assert!(self.has_room(body_len));
+        let place = (self.written & self.ring.mask()) as usize;
+        if record_bytes(body_len) <= self.ring.memory.capacity() - place {
+            return place;
+        }
+        self.skip_to_end(place);
+        0
+    }
+
+    /// Completes the record at `place`, whose body is there, and publishes it. Out of line: a call site has enough of its own.
+    #[inline(never)]
+    fn publish(&mut self, place: usize, body_len: usize, head: RecordHead) {
+        let (record, run_id, written) = (record_bytes(body_len), self.ring.run_id, self.written);
+        let fill = |bytes: &mut [u8]| finish_record(bytes, body_len, &head, run_id, written);
+        // SAFETY: as in `push`.
+        unsafe { self.ring.memory.fill(place, record, fill) };
         self.written += record as u64;
-        self.tseq += parts;
         // ORDERING: Release, pairs with the Acquire in `Consumer::look`: the record is then visible.
         self.ring.memory.written().store(self.written, Ordering::Release);
-        true
     }
 
     #[cold]
@@ -288,7 +297,6 @@ impl<M: Memory> Producer<M> {
     }
 
     /// Whether more than half of the ring waits.
-    #[inline]
     pub(crate) fn is_half_full(&mut self) -> bool {
         // ORDERING: Acquire, as in `has_room`.
         self.read_known = self.ring.memory.read()[0].load(Ordering::Acquire);

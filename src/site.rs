@@ -149,6 +149,7 @@ impl Site {
     }
 
     /// Its number, 0 before it is registered.
+    #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Relaxed)
     }

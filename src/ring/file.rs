@@ -17,11 +17,12 @@
 //! `p mod bytes`, is a multiple of 16 bytes long, and never wraps: a skip fills the end.
 //!
 //! ```text
-//! record   crc u32 | len u24, flags u8 | stamp u64 | tseq u64 | tid u32 | site u32 | body | zeros to 16
-//! skip     crc u32 | len u24, flags u8 | 0 u64                `len` is then the skip's whole length
+//! record   checksum u32 | len u24, flags u8 | stamp u64 | tseq u64 | tid u32 | site u32 | body | zeros to 16
+//! skip     checksum u32 | len u24, flags u8 | 0 u64           `len` is then the skip's whole length
 //! ```
-//! A record's checksum covers all of it (of a skip these 16 bytes), with the record's seed in the place of the checksum: a
-//! number made of the run and the position, so that nothing of an earlier round or of another file is valid.
+//! A record's checksum is the lower half of rapidhash v3 (nano, with the secrets of seed 0) over all of it, of a skip over
+//! these 16 bytes, with the record's seed in the place of the checksum: a number made of the run and the position, so that
+//! nothing of an earlier round or of another file is valid.
 //!
 //! The data of a definitions section is a row of `crc u32 | len u32 | call site` records, each a multiple of 8 bytes long,
 //! with the call site as [`CallSite::encode`](crate::CallSite::encode) gives it; the first that does not hold ends it.
@@ -272,7 +273,14 @@ pub(crate) const fn record_bytes(body_len: usize) -> usize {
     (RECORD_HEAD_BYTES + body_len).next_multiple_of(RECORD_ALIGN)
 }
 
-/// What the checksum of the record at `position` starts from.
+/// The checksum of a record that has its seed in the place of it. Source: Nicolas De Carlo, rapidhash.
+#[inline]
+fn record_checksum(bytes: &[u8]) -> u32 {
+    const SECRETS: rapidhash::v3::RapidSecrets = rapidhash::v3::RapidSecrets::seed(0);
+    rapidhash::v3::rapidhash_v3_nano_inline::<true, false>(bytes, &SECRETS) as u32
+}
+
+/// What stands in the place of the checksum of the record at `position` while that is made.
 #[inline]
 fn record_seed(run_id: u64, position: u64) -> u32 {
     let units = position / RECORD_ALIGN as u64;
@@ -299,8 +307,8 @@ pub(crate) fn finish_record(bytes: &mut [u8], body_len: usize, head: &RecordHead
     first[24..28].copy_from_slice(&head.tid.to_le_bytes());
     first[28..32].copy_from_slice(&head.site.to_le_bytes());
     bytes[..RECORD_HEAD_BYTES].copy_from_slice(&first);
-    let crc = crc32fast::hash(bytes);
-    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    let checksum = record_checksum(bytes);
+    bytes[..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Fills `bytes`, the end of a ring, with a skip.
@@ -309,8 +317,8 @@ pub(crate) fn write_skip(bytes: &mut [u8], run_id: u64, position: u64) {
     let mut first = [0; RECORD_ALIGN];
     first[..4].copy_from_slice(&record_seed(run_id, position).to_le_bytes());
     first[4..8].copy_from_slice(&(bytes.len() as u32 | u32::from(FLAG_SKIP) << 24).to_le_bytes());
-    let crc = crc32fast::hash(&first);
-    first[..4].copy_from_slice(&crc.to_le_bytes());
+    let checksum = record_checksum(&first);
+    first[..4].copy_from_slice(&checksum.to_le_bytes());
     bytes[..RECORD_ALIGN].copy_from_slice(&first);
 }
 
@@ -362,11 +370,10 @@ impl<'a> Record<'a> {
     pub(crate) fn check(bytes: &'a [u8], run_id: u64, position: u64) -> Option<(Record<'a>, usize)> {
         let (record, whole) = Record::parse(bytes)?;
         let covered = if record == Record::Skip { RECORD_ALIGN } else { whole };
-        let (crc, rest) = bytes.get(..covered)?.split_first_chunk::<4>()?;
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&record_seed(run_id, position).to_le_bytes());
-        hasher.update(rest);
-        (hasher.finalize() == u32::from_le_bytes(*crc)).then_some((record, whole))
+        let mut copy = bytes.get(..covered)?.to_vec();
+        let checksum = copy.first_chunk::<4>().map(|checksum| u32::from_le_bytes(*checksum))?;
+        copy[..4].copy_from_slice(&record_seed(run_id, position).to_le_bytes());
+        (record_checksum(&copy) == checksum).then_some((record, whole))
     }
 }
 

@@ -32,6 +32,7 @@ impl MappedRing {
         Ok(MappedRing { map, capacity })
     }
 
+    #[inline]
     fn word64(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= PAGE_BYTES);
         let place = self.map.as_mut_ptr().wrapping_add(at).cast::<u64>();
@@ -56,8 +57,9 @@ impl MappedRing {
         unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), place, len) };
     }
 
+    #[inline]
     fn data(&self, place: usize, len: usize) -> *mut u8 {
-        assert!(place <= self.capacity && len <= self.capacity - place, "{len} bytes at {place} of a ring");
+        assert!(place <= self.capacity && len <= self.capacity - place, "outside of the ring");
         self.map.as_mut_ptr().wrapping_add(PAGE_BYTES + place)
     }
 }
@@ -120,6 +122,7 @@ impl ForkWord {
         Ok(word)
     }
 
+    #[inline]
     fn word(&self) -> &AtomicU32 {
         // SAFETY: as in `MappedRing::word64`.
         unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().cast::<u32>()) }
