@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::Engine;
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
-use crate::engine::Engine;
 use crate::levels::Levels;
 use crate::log::Log;
 use crate::logger::{Logger, OnError};

@@ -332,9 +332,9 @@ impl Shared {
         let result = self.wait_until(start, |step| {
             match step {
                 Step::Yield => std::thread::yield_now(),
-                Step::Sleep(limit) => ring.room.sleep(limit.min(LOOK_EVERY), || {
-                    self.closed.load(Relaxed) || producer.has_room(body_len)
-                }),
+                Step::Sleep(limit) => {
+                    ring.room.sleep(limit.min(LOOK_EVERY), || self.closed.load(Relaxed) || producer.has_room(body_len))
+                }
             }
             producer.has_room(body_len)
         });
@@ -386,3 +386,6 @@ enum Step {
     Yield,
     Sleep(Duration),
 }
+
+#[cfg(test)]
+mod tests;

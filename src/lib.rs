@@ -169,7 +169,7 @@ pub use follow::{Cursor, Follower, Start, StopFd, Woken};
 pub use global::GlobalGuard;
 pub use levels::Levels;
 pub use logger::{Logger, Refused};
-pub use options::{Clock, RingOptions, WhenFull, Compression, KeepFree, Options, Retention, SyncPolicy};
+pub use options::{Clock, Compression, KeepFree, Options, Retention, RingOptions, SyncPolicy, WhenFull};
 pub use reader::{LogReader, is_log_dir, snapshot_of};
 pub use report::Report;
 pub use snapshot::{RingInfo, Snapshot};

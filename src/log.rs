@@ -1,5 +1,8 @@
 //! The log behind a logger: one whose calls go by rings, or one whose calls write.
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 use std::path::Path;
 use std::time::Duration;
 

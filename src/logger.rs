@@ -114,7 +114,10 @@ impl Refused {
     }
 
     pub(crate) fn from_u8(number: u8) -> Refused {
-        [Refused::Full, Refused::NoSpace, Refused::Io].into_iter().find(|&kind| kind as u8 == number).unwrap_or(Refused::Full)
+        [Refused::Full, Refused::NoSpace, Refused::Io]
+            .into_iter()
+            .find(|&kind| kind as u8 == number)
+            .unwrap_or(Refused::Full)
     }
 }
 

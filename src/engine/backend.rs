@@ -375,6 +375,10 @@ impl Backend {
         self.shared.trouble.store(trouble as u8, Relaxed);
         self.shared.tell(result);
         let stats = self.sink.writer.stats();
+        if result.is_err() {
+            // Told now, not once more by the next tick.
+            self.troubles = stats.troubles();
+        }
         *locked(&self.shared.writer_stats) = stats;
     }
 
@@ -404,9 +408,10 @@ impl Backend {
 
     fn append_long(&mut self, entry: &LongEntry) -> Result<()> {
         let is_common = entry.tseq >= SHARED_TSEQ;
-        let found = self.lanes.iter_mut().find(|lane| {
-            lane.numbers.is_common == is_common && (is_common || lane.consumer.ring().tid() == entry.tid)
-        });
+        let found = self
+            .lanes
+            .iter_mut()
+            .find(|lane| lane.numbers.is_common == is_common && (is_common || lane.consumer.ring().tid() == entry.tid));
         let LongEntry { stamp, tid, tseq, .. } = *entry;
         let head = RecordHead { stamp, tseq, tid, site: entry.site.number() };
         let Some(lane) = found else {
@@ -532,7 +537,8 @@ impl Backend {
         let removed = locked(&self.shared.claims).remove_rings();
         drop(lock);
         // All is in the segments: whoever opens the log next removes the file.
-        self.shared.tell(&removed.map_err(|error| Error::io("cannot remove the ring file", error).at(&self.shared.path)));
+        self.shared
+            .tell(&removed.map_err(|error| Error::io("cannot remove the ring file", error).at(&self.shared.path)));
         let waiters = std::mem::take(&mut self.sync_waiters);
         for (_, answer) in waiters {
             let _ = answer.send(Ok(()));

@@ -148,7 +148,9 @@ impl Shared {
         if !producer.has_room(body_len)
             && let Err(refused) = self.wait_for_room(producer, body_len)
         {
-            self.refuse(producer, parts, site.level);
+            if refused != Refused::Closed {
+                self.refuse(producer, parts, site.level);
+            }
             producer.ring().gate.leave();
             return Some(Err(refused));
         }
@@ -230,12 +232,7 @@ impl Shared {
 
     /// The way of those that have no ring of their own.
     #[cold]
-    fn push_common(
-        &self,
-        site: &'static Site,
-        body_len: usize,
-        encode: impl Fn(&mut [u8]) -> bool,
-    ) -> Option<Outcome> {
+    fn push_common(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Option<Outcome> {
         let is_nested = RINGS.try_with(|rings| rings.is_in_use.get()).unwrap_or(false);
         if is_nested {
             return self.push_common_in_handler(site, body_len, encode);
@@ -270,7 +267,9 @@ impl Shared {
                 outcome.is_some()
             });
             if let Err(refused) = waited {
-                self.refuse(&mut locked(&self.common), parts, site.level);
+                if refused != Refused::Closed {
+                    self.refuse(&mut locked(&self.common), parts, site.level);
+                }
                 return Some(Err(refused));
             }
         }
@@ -319,7 +318,8 @@ impl Shared {
         let own = self.with_own_ring(|own| own.producer.take_tseqs(parts));
         let tseq = own.unwrap_or_else(|| locked(&self.common).take_tseqs(parts));
         let entry = LongEntry { site, stamp: self.clock.now(), tid: thread_id(), tseq, body: body.to_vec() };
-        let outcome = self.define_in_file(site).and_then(|()| self.ask_and_wait(|answer| Request::Entry(entry, answer)));
+        let outcome =
+            self.define_in_file(site).and_then(|()| self.ask_and_wait(|answer| Request::Entry(entry, answer)));
         if outcome.is_err() {
             // Its numbers are used up.
             match own {

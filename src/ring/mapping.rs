@@ -128,6 +128,13 @@ impl ForkWord {
         unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().cast::<u32>()) }
     }
 
+    /// Makes it as a forked process finds it.
+    #[cfg(test)]
+    pub(crate) fn wipe(&self) {
+        // ORDERING: Relaxed; as in `is_forked`.
+        self.word().store(0, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Whether this is a copy in a forked process.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::mapping::MappedRing;
+use super::mapping::{self, MappedRing};
 use super::*;
 
 fn ring(capacity: usize) -> (Producer<MappedRing>, Consumer<MappedRing>) {

@@ -4,59 +4,15 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 use crate::builder::LoggerBuilder;
-use crate::capture::{Plain, keep::*};
-use crate::finding::NoteKind;
 use crate::log::Log;
+use crate::log::testing::{ERROR, INFO, LONG, log, read, wait_for};
 use crate::logger::Logger;
 use crate::options::{Options, SyncPolicy};
-use crate::reader::LogReader;
-use crate::site::Origin;
-use crate::snapshot::Snapshot;
 use crate::state::read_state;
 use crate::storage_sim::{Call, Fault, SimStorage};
-use crate::walk::Item;
-
-static INFO: Site = Site::new(Level::Info, Origin::Name("net"), "a.rs", 1, "{}", &[""], 1);
-static ERROR: Site = Site::new(Level::Error, Origin::Name("net"), "a.rs", 2, "{}", &[""], 1);
-
-const LONG: Duration = Duration::from_secs(30);
 
 fn open(storage: &SimStorage, set: impl FnOnce(LoggerBuilder) -> LoggerBuilder) -> Logger {
     set(Logger::builder("/sim").synchronous()).open_on(storage.shared()).unwrap()
-}
-
-fn log(site: &'static Site, logger: &Logger, number: u64) -> std::result::Result<(), Refused> {
-    site.try_log_to(logger, &((&&&Plain(&number)).show(), ()))
-}
-
-/// The numbers that were logged, and how many entries the log tells to be dropped.
-fn read(storage: &SimStorage) -> (Vec<u64>, u64) {
-    let mut reader = LogReader::new(Snapshot::take(storage.kill().shared()).unwrap());
-    let (mut numbers, mut dropped) = (Vec::new(), 0);
-    while let Some(item) = reader.next_item().unwrap() {
-        match item {
-            Item::Entry(entry) => match entry.values().next() {
-                Some(crate::value::Value::U64(number)) => numbers.push(number),
-                other => panic!("{other:?}"),
-            },
-            Item::Note(note) => {
-                if let NoteKind::Dropped { marker, .. } = &note.kind {
-                    dropped += marker.count;
-                }
-            }
-            Item::Finding(finding) => panic!("{finding:?}"),
-        }
-    }
-    (numbers, dropped)
-}
-
-/// Waits until this holds; the work in the background takes its time.
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

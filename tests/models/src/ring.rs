@@ -1,0 +1,8 @@
+//! The library's own files, over the primitives of loom.
+
+#[path = "../../../src/ring/file.rs"]
+pub(crate) mod file;
+#[path = "primitives.rs"]
+pub(crate) mod primitives;
+#[path = "../../../src/ring/protocol.rs"]
+pub(crate) mod protocol;
