@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::active::write_whole;
 use crate::ring::file::{
-    ANCHOR, Anchor, FileHeader, PAGE_BYTES, SECOND_COPY, SectionHeader, SectionKind, push_definition, ring_name,
+    ANCHOR, Anchor, FileHeader, PAGE_BYTES, SECOND_COPY, SECTIONS, SectionHeader, SectionKind, push_definition,
+    ring_name,
 };
 use crate::ring::mapping::MappedRing;
 use crate::storage::{Storage, StorageFile};
@@ -88,6 +89,10 @@ impl Rings {
         }
         file.end = start + (PAGE_BYTES + bytes) as u64;
         self.sections += 1;
+        for at in SECTIONS {
+            // It only tells that one is missing: without it the section is there all the same.
+            let _ = write_whole(&*file.file, &self.sections.to_le_bytes(), at as u64);
+        }
         Ok(start)
     }
 
