@@ -11,6 +11,7 @@
 
 mod backend;
 mod claims;
+mod sink;
 mod threads;
 
 use std::fmt;

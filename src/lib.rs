@@ -74,7 +74,8 @@
 //! - All file access goes through [`storage`], so that tests can put a failing or crashing disk under it ([`storage_sim`]).
 //!
 //! # What is promised
-//! An entry is accepted once `flush` has returned (with `sync`: once that has). On a local file system:
+//! An entry is accepted once its log call has returned, or of a `Writer` once `flush` has (with `sync`: once that has). On a
+//! local file system:
 //! 1. Accepted entries survive the end of the process, kill -9 included, each once, in order.
 //! 2. Synced entries survive a power cut, as far as the disk keeps its word.
 //! 3. Every missing number is reported with its range and its class; where nothing tells, as unknown, never as sound.
@@ -83,7 +84,17 @@
 //! 5. Repair removes no valid frame and no segment, and saves what it cuts.
 //! 6. Readers open read-only, take no lock that a writer needs, and work on a live log.
 //!
-//! A `Writer` is synchronous: `flush` makes system calls on the calling thread. So does each log call, before it returns.
+//! A `Writer` is synchronous: `flush` makes system calls on the calling thread. A [`Logger`] is not: a log call puts its entry
+//! into a ring of its thread's own, in a shared file mapping, without a lock, a system call or an allocation. A thread of the
+//! library's own, the backend, makes frames of what is in the rings, in the order in which it was logged, and writes them.
+//!
+//! # At the end of the process
+//! What is in the rings when the process ends, by whatever means, is in the page cache and so in the file `*.ring` beside the
+//! segments: the next writer, `logtool repair` and all readers find it there. No handler for fatal signals is needed, and
+//! there is none: it could only run on a broken process's stack, and what it would save is safe already. A panic is logged
+//! like anything else, by a hook of the program's own. With [`memory_rings`](LoggerBuilder::memory_rings) this promise is lost.
+//!
+//! A process made by fork has a copy of the rings that is not its own: log calls there are refused.
 
 mod active;
 mod ahead;
@@ -119,6 +130,7 @@ mod mirror;
 mod open;
 pub mod options;
 mod overlay;
+mod panics;
 pub mod plain_copy;
 #[doc(hidden)]
 pub mod private;
@@ -170,6 +182,7 @@ pub use global::GlobalGuard;
 pub use levels::Levels;
 pub use logger::{Logger, Refused};
 pub use options::{Clock, Compression, KeepFree, Options, Retention, RingOptions, SyncPolicy, WhenFull};
+pub use panics::log_panics;
 pub use reader::{LogReader, is_log_dir, snapshot_of};
 pub use report::Report;
 pub use snapshot::{RingInfo, Snapshot};

@@ -20,7 +20,8 @@ use crate::stats::LoggerStats;
 
 /// A log that the macros write to: [`info!`](crate::info) and the like. Clones are handles of the same log.
 ///
-/// Each call writes its entry to the operating system before it returns: it then survives the end of the process. What one
+/// A call puts its entry into its thread's ring; once it has returned the entry survives the end of the process. It is in the
+/// file within some 25 ms. What happened before in the program stands before in the file, whatever threads logged it. What one
 /// thread logs is in the log in its order.
 ///
 /// ```
@@ -180,8 +181,7 @@ impl Logger {
         self.0.levels.levels.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Hands all that was logged to the operating system: it then survives the end of the process. It is there already,
-    /// unless a call has failed.
+    /// Has all that was logged before written to the segments, where other processes see it.
     ///
     /// # Errors
     /// `TimedOut` if `wait` is over first: it goes on in the background. `Closed` after [`close`](Logger::close). Otherwise

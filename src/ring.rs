@@ -11,9 +11,12 @@ pub(crate) mod live;
 pub(crate) mod mapping;
 pub(crate) mod primitives;
 pub(crate) mod protocol;
+pub(crate) mod record;
 pub(crate) mod stamp;
 #[cfg(test)]
 mod tests;
+pub(crate) mod waiting;
 
 pub(crate) use primitives::{heavy_fence, prepare_fences};
-pub(crate) use protocol::{Consumer, Memory, Producer, Ring, Sleeper};
+pub(crate) use protocol::{Consumer, Memory, Producer, Ring};
+pub(crate) use waiting::Sleeper;

@@ -6,9 +6,11 @@ use crate::entry::CallSite;
 use crate::error::Result;
 use crate::options::Options;
 use crate::ring::file::{
-    ANCHOR, Anchor, FileHeader, OWNER, PAGE_BYTES, READ, RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, REFUSED_LEVEL,
-    REFUSED_TSEQ, RecordHead, SECOND_COPY, SECTIONS, SHARED_TSEQ, SectionHeader, SectionKind, WRITTEN, encode_owner,
-    finish_record, push_definition, record_bytes, ring_name, write_skip,
+    ANCHOR, Anchor, FileHeader, OWNER, PAGE_BYTES, READ, REFUSED_LEVEL, REFUSED_TSEQ, SECOND_COPY, SECTIONS,
+    SectionHeader, SectionKind, WRITTEN, encode_owner, push_definition, ring_name,
+};
+use crate::ring::record::{
+    RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, RecordHead, SHARED_TSEQ, finish_record, record_bytes, write_skip,
 };
 use crate::segment::SegmentHeader;
 use crate::storage::Storage;
@@ -207,7 +209,8 @@ impl RingBuilder {
 
 #[cfg(test)]
 mod tests {
-    use crate::ring::file::{PAGE_BYTES, RECORD_ALIGN, RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES};
+    use crate::ring::file::PAGE_BYTES;
+    use crate::ring::record::{RECORD_ALIGN, RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES};
 
     #[test]
     fn the_format_document_tells_the_constants_of_ring_files() {

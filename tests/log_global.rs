@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use logtool::render::Renderer;
 use logtool::{
-    Category, Compression, ErrorKind, Level, Logger, Options, debug, debug_enabled, info, try_info, try_warn, warn,
-    warn_enabled,
+    Category, Compression, ErrorKind, Item, Level, LogReader, Logger, Options, debug, debug_enabled, info, try_info,
+    try_warn, warn, warn_enabled,
 };
 
 use crate::harness::{Outcome, Run, temp_dir};
@@ -192,4 +193,38 @@ fn an_entry_longer_than_a_frame_is_shown_whole_by_the_command() {
         assert!(lines[0].ends_with(&format!(" {long}| user=7")) && lines[1].ends_with(" next"));
         crate::harness::logtool().arg("verify").arg(&dir).run().expect_code(0);
     }
+}
+
+#[test]
+fn a_panic_is_logged_and_the_hook_before_has_its_turn() {
+    const CHILD: &str = "LOGTOOL_TEST_PANICS_IN";
+    if let Some(dir) = std::env::var_os(CHILD) {
+        // The second process: it has hooks of its own.
+        std::panic::set_hook(Box::new(|_| eprintln!("the hook before")));
+        logtool::log_panics();
+        let log = Logger::builder(dir).open().unwrap();
+        let _guard = log.set_global().unwrap();
+        let panicked = std::thread::Builder::new().name("worker".into()).spawn(|| panic!("out of {}", "luck")).unwrap();
+        assert!(panicked.join().is_err());
+        std::process::abort();
+    }
+    let dir = temp_dir();
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "log_global::a_panic_is_logged_and_the_hook_before_has_its_turn", "--nocapture"])
+        .env(CHILD, dir.path())
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the hook before"), "{output:?}");
+    let mut reader = LogReader::open(dir.path()).unwrap();
+    let (mut renderer, mut messages) = (Renderer::new(), Vec::new());
+    while let Some(item) = reader.next_item().unwrap() {
+        if let Item::Entry(entry) = item {
+            let mut message = String::new();
+            renderer.push_message(&entry, &mut message);
+            messages.push((entry.level(), message));
+        }
+    }
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].0, Some(Level::Error));
+    assert!(messages[0].1.starts_with("thread worker panicked at ") && messages[0].1.ends_with(": out of luck"));
 }

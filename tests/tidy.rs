@@ -11,7 +11,15 @@ use crate::harness::repository;
 const LINES_MAX: usize = 500;
 
 /// Where `unsafe` may stand: rings and mappings, and the C interface.
-const UNSAFE_ALLOWED: [&str; 4] = ["src/ring.rs", "src/mapping.rs", "src/capi.rs", "tests/kill_record.rs"];
+const UNSAFE_ALLOWED: [&str; 7] = [
+    "src/ring/mapping.rs",
+    "src/ring/primitives.rs",
+    "src/ring/protocol.rs",
+    "src/ring/stamp.rs",
+    "src/capi.rs",
+    "tests/kill_record.rs",
+    "tests/models/src/models.rs",
+];
 
 /// A source file: its path from the repository's root, and its text.
 struct Source {
@@ -121,7 +129,7 @@ fn every_rule_is_tripped_by_its_sample_and_by_no_other() {
 #[test]
 fn what_the_rules_allow_passes() {
     for (path, line) in [
-        ("src/ring.rs", concat!("    un", "safe { work() }")),
+        ("src/ring/mapping.rs", concat!("    un", "safe { work() }")),
         ("src/scan.rs", concat!("    // never println", "!(..) here")),
         ("tests/scan.rs", concat!("    println", "!(\"figure\");")),
         ("bin/src/cat.rs", concat!("#![forbid(un", "safe_code)]")),

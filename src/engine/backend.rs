@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::control::{DropMarker, DropReason};
-use crate::entry::EntryHead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::logger::Refused;
-use crate::ring::file::{Anchor, RecordHead, SHARED_TSEQ};
 use crate::ring::mapping::MappedRing;
+use crate::ring::record::{RecordHead, SHARED_TSEQ};
 use crate::ring::stamp::Calibration;
 use crate::ring::{Consumer, heavy_fence};
 use crate::writer::Writer;
 
+use super::sink::{Numbers, Sink};
 use super::{LongEntry, Request, Shared, locked};
 
 /// What is to be done from time to time is done so often.
@@ -54,26 +54,6 @@ struct Lane {
     is_released: bool,
 }
 
-/// How far the numbers of a ring's entries were accounted for.
-#[derive(Clone, Copy, Debug)]
-struct Numbers {
-    /// Of the ring that threads share.
-    is_common: bool,
-    /// The thread; 0 for none yet.
-    tid: u32,
-    /// The last tseq that is in the log, as an entry or as one that was refused.
-    last_tseq: u64,
-}
-
-impl Numbers {
-    /// Takes note whose numbers come next.
-    fn set_tid(&mut self, tid: u32) {
-        if !self.is_common && self.tid != tid {
-            (self.tid, self.last_tseq) = (tid, 0);
-        }
-    }
-}
-
 pub(super) struct Backend {
     shared: Arc<Shared>,
     /// The common ring first.
@@ -84,82 +64,17 @@ pub(super) struct Backend {
     /// Who waits for a sync, and for that of which sequence number.
     sync_waiters: Vec<(u64, Sender<Result<()>>)>,
     sync_failures: u64,
+    /// Bytes of rings that made no sense, so far.
+    damaged_bytes: u64,
     next_tick: Instant,
     /// Passes in a row that found nothing.
     idle_passes: usize,
     troubles: u64,
 }
 
-/// Where entries go.
-struct Sink {
-    shared: Arc<Shared>,
-    writer: Writer,
-    calibration: Calibration,
-    anchor: Anchor,
-    /// What the writer calls each site, by the site's number; 0 if it does not know it yet.
-    ids: Vec<u32>,
-}
-
-impl Sink {
-    /// Appends an entry, behind a marker of those before it that were refused. After an error it was not taken.
-    #[inline]
-    fn append(&mut self, numbers: &mut Numbers, head: &RecordHead, body: &[u8], level: u8) -> Result<()> {
-        if numbers.tid != head.tid && !numbers.is_common {
-            self.begin_thread(numbers, head.tid);
-        }
-        if head.tseq > numbers.last_tseq + 1 {
-            self.mark_refused(numbers, head.tid, head.tseq - 1, level)?;
-        }
-        let time_ns = self.anchor.time_ns(head.stamp);
-        let known = self.ids.get(head.site as usize).copied().unwrap_or(0);
-        let site = if known == 0 { self.learn(head.site) } else { known };
-        let entry = EntryHead { time_ns, tseq: head.tseq, tid: head.tid, site };
-        self.writer.entry_encoded(&entry, 0, body)?;
-        numbers.last_tseq = head.tseq + self.shared.parts(body.len()) - 1;
-        Ok(())
-    }
-
-    #[cold]
-    fn begin_thread(&mut self, numbers: &mut Numbers, tid: u32) {
-        numbers.set_tid(tid);
-        if let Some(name) = locked(&self.shared.claims).name(tid) {
-            self.writer.name_thread(tid, name);
-        }
-    }
-
-    #[cold]
-    fn learn(&mut self, number: u32) -> u32 {
-        let Some(site) = locked(&self.shared.claims).site(number) else { return 0 };
-        let id = self.writer.define(&site.definition());
-        let at = number as usize;
-        if self.ids.len() <= at {
-            self.ids.resize(at + 1, 0);
-        }
-        self.ids[at] = id;
-        id
-    }
-
-    /// Has the log tell of the calls up to the tseq `last` that were refused.
-    #[cold]
-    fn mark_refused(&mut self, numbers: &mut Numbers, tid: u32, last: u64, level: u8) -> Result<()> {
-        let marker = DropMarker {
-            count: last - numbers.last_tseq,
-            time_ns: clock::now_ns(),
-            tseq: numbers.last_tseq + 1,
-            tid,
-            reason: DropReason::RingFull,
-            level,
-        };
-        self.writer.drop_entries(&marker)?;
-        numbers.last_tseq = last;
-        Ok(())
-    }
-}
-
 impl Backend {
     pub(super) fn new(shared: Arc<Shared>, writer: Writer, calibration: Calibration) -> Backend {
-        let anchor = *calibration.anchor();
-        let sink = Sink { shared: Arc::clone(&shared), writer, calibration, anchor, ids: Vec::new() };
+        let sink = Sink::new(Arc::clone(&shared), writer, calibration);
         Backend {
             shared,
             lanes: Vec::new(),
@@ -167,6 +82,7 @@ impl Backend {
             sink,
             sync_waiters: Vec::new(),
             sync_failures: 0,
+            damaged_bytes: 0,
             next_tick: Instant::now(),
             idle_passes: 0,
             troubles: 0,
@@ -467,6 +383,14 @@ impl Backend {
             _ => result,
         };
         self.troubles = troubles;
+        let damaged_bytes = self.lanes.iter().map(|lane| lane.consumer.damaged_bytes()).sum();
+        let result = if damaged_bytes > self.damaged_bytes {
+            let text = "somebody else has written into the ring file: entries are lost, and counted as dropped";
+            Err(Error::new(ErrorKind::Damaged, text).at(&self.shared.path))
+        } else {
+            result
+        };
+        self.damaged_bytes = damaged_bytes;
         self.shared.told_of_work.tell(&result, self.shared.on_error.as_ref());
     }
 

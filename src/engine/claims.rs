@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::options::RingOptions;
-use crate::ring::file::{Anchor, SHARED_TSEQ, SectionKind, encode_owner};
+use crate::ring::file::{Anchor, SectionKind, encode_owner};
 use crate::ring::live::Rings;
 use crate::ring::mapping::MappedRing;
+use crate::ring::record::SHARED_TSEQ;
 use crate::ring::{Producer, Ring};
 use crate::site::Site;
 

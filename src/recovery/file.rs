@@ -9,8 +9,9 @@ use crate::finding::Loss;
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::recovery::ring::DeadRing;
 use crate::ring::file::{
-    Anchor, FileHeader, PAGE_BYTES, RECORD_HEAD_BYTES, SECTIONS, SectionHeader, SectionKind, definitions, index_of_name,
+    Anchor, FileHeader, PAGE_BYTES, SECTIONS, SectionHeader, SectionKind, definitions, index_of_name,
 };
+use crate::ring::record::RECORD_HEAD_BYTES;
 use crate::storage::{ReadAt, Storage, StorageFile};
 
 /// Rings that are read of one file.

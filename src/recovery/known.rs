@@ -6,7 +6,7 @@ use crate::control::SealReason;
 use crate::error::Result;
 use crate::finding::NoteKind;
 use crate::format::SEGMENT_RECOVERED;
-use crate::ring::file::SHARED_TSEQ;
+use crate::ring::record::SHARED_TSEQ;
 use crate::snapshot::Snapshot;
 use crate::walk::Item;
 

@@ -12,7 +12,8 @@ use crate::format::{ENTRY_BODY_BYTES_MAX, FLAG_CONTINUED, FLAG_MORE, VOID_SEQS};
 use crate::recovery::append::Append;
 use crate::recovery::file::{DeadFile, Stretch};
 use crate::recovery::known::Known;
-use crate::ring::file::{RecordHead, SHARED_TSEQ, SectionKind};
+use crate::ring::file::SectionKind;
+use crate::ring::record::{RecordHead, SHARED_TSEQ};
 
 /// Least bytes of a part, whatever the file says: else a long entry could be made very many.
 const PART_BYTES_MIN: u64 = 64;

@@ -6,10 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::recovery::file::Stretch;
-use crate::ring::file::{
-    READ, RECORD_ALIGN, RECORD_HEAD_BYTES, REFUSED_LEVEL, REFUSED_TSEQ, Record, RecordHead, SectionHeader, SectionKind,
-    WRITTEN, decode_owner,
-};
+use crate::ring::file::{READ, REFUSED_LEVEL, REFUSED_TSEQ, SectionHeader, SectionKind, WRITTEN, decode_owner};
+use crate::ring::record::{RECORD_ALIGN, RECORD_HEAD_BYTES, Record, RecordHead};
 use crate::storage::{ReadAt, StorageFile};
 
 /// Bytes that are checksummed while the next record is looked for behind a bad one, as a multiple of the ring's size: what

@@ -12,7 +12,8 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use crate::ring::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering, Weakened, heavy_fence, weaken};
-use crate::ring::protocol::{Consumer, Memory, Producer, Ring, Sleeper};
+use crate::ring::protocol::{Consumer, Memory, Producer, Ring};
+use crate::ring::waiting::Sleeper;
 
 /// Bytes that the race detector looks at as one.
 const CELL_BYTES: usize = 16;

@@ -6,3 +6,7 @@ pub(crate) mod file;
 pub(crate) mod primitives;
 #[path = "../../../src/ring/protocol.rs"]
 pub(crate) mod protocol;
+#[path = "../../../src/ring/record.rs"]
+pub(crate) mod record;
+#[path = "../../../src/ring/waiting.rs"]
+pub(crate) mod waiting;
