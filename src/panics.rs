@@ -2,6 +2,8 @@
 
 use std::panic;
 
+use crate::private::log_call;
+
 /// Has each panic of the process logged from now on, with level error and category `panic`, to the global logger; then the
 /// hook that was set before has its turn. Without a global logger nothing is logged.
 ///
@@ -22,9 +24,9 @@ pub fn log_panics() {
         match info.location() {
             Some(place) => {
                 let (file, line) = (place.file(), place.line());
-                crate::error!(category: "panic", "thread {thread} panicked at {file}:{line}: {message}");
+                log_call!((crate) Error log { category: "panic", "thread {thread} panicked at {file}:{line}: {message}" });
             }
-            None => crate::error!(category: "panic", "thread {thread} panicked: {message}"),
+            None => log_call!((crate) Error log { category: "panic", "thread {thread} panicked: {message}" }),
         }
         before(info);
     }));
