@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::writer::Writer;
+
 /// What a writer has done and what troubled it, since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriterStats {
@@ -41,6 +43,34 @@ pub struct WriterStats {
     pub state_failures: u64,
     /// What the failure before said; it stays.
     pub last_failure: Option<String>,
+}
+
+impl Writer {
+    /// What was done, and what went wrong.
+    pub fn stats(&self) -> WriterStats {
+        WriterStats {
+            last_seq: self.batch.next_seq() - 1,
+            flushed_seq: self.active.last_seq(),
+            synced_seq: self.synced_seq,
+            pending_bytes: self.batch.pending_bytes(),
+            ..self.stats.clone()
+        }
+    }
+
+    /// Index of the active segment: another one means that all before it was handed to the operating system.
+    pub(crate) fn active_index(&self) -> u64 {
+        self.active.header.index
+    }
+
+    /// Bytes that wait to be handed to the operating system.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.batch.pending_bytes()
+    }
+
+    /// Last sequence number handed to the operating system.
+    pub(crate) fn flushed_seq(&self) -> u64 {
+        self.active.last_seq()
+    }
 }
 
 impl WriterStats {

@@ -243,35 +243,9 @@ impl Writer {
         self.active.header.log_id
     }
 
-    /// Index of the active segment: another one means that all before it was handed to the operating system.
-    pub(crate) fn active_index(&self) -> u64 {
-        self.active.header.index
-    }
-
-    /// Bytes that wait to be handed to the operating system.
-    pub(crate) fn pending_bytes(&self) -> usize {
-        self.batch.pending_bytes()
-    }
-
-    /// Last sequence number handed to the operating system.
-    pub(crate) fn flushed_seq(&self) -> u64 {
-        self.active.last_seq()
-    }
-
     /// File name of the active segment.
     pub fn active_name(&self) -> &str {
         &self.active.name
-    }
-
-    /// What was done, and what went wrong.
-    pub fn stats(&self) -> WriterStats {
-        WriterStats {
-            last_seq: self.batch.next_seq() - 1,
-            flushed_seq: self.active.last_seq(),
-            synced_seq: self.synced_seq,
-            pending_bytes: self.batch.pending_bytes(),
-            ..self.stats.clone()
-        }
     }
 
     /// Hands everything appended so far to the operating system: it then survives the end of the process. Returns the last
