@@ -117,11 +117,12 @@ impl Bench {
     /// A new log, and the workload into it.
     fn row(&self, name: &str, paces: &[Pace], amount: Amount) -> anyhow::Result<Row> {
         let dir = self.dir.join("log");
-        let log = ours::open(&dir)?;
+        let log = ours::builder(&dir).open()?;
         let cpu_before = process::cpu_seconds();
         let produced = log_workload(&log, paces, amount)?;
         log.flush(ours::END_WAIT)?;
-        let (seconds_in_os, cpu) = (produced.started.elapsed().as_secs_f64(), process::cpu_seconds() - cpu_before);
+        let (seconds_in_os, cpu_seconds) =
+            (produced.started.elapsed().as_secs_f64(), process::cpu_seconds() - cpu_before);
         let ring_bytes = process::bytes_on_disk(&dir, ".ring");
         let stats = log.close(ours::END_WAIT)?;
         let (calls, drops) = (produced.calls, ours::drops(&stats));
@@ -131,13 +132,17 @@ impl Bench {
             stats.writer.entries
         );
         let entries = (calls - drops) as f64;
-        let row = Row { calls, drops, rate_in_os: entries / seconds_in_os, cpu_us: cpu / entries * 1e6, ring_bytes };
+        let row =
+            Row { calls, drops, rate_in_os: entries / seconds_in_os, cpu_us: cpu_seconds / entries * 1e6, ring_bytes };
+        // A producer that spins until its time takes all it can get.
+        let spins = paces.iter().any(|pace| matches!(pace, Pace::Spaced(_)));
+        let cpu = if spins { String::new() } else { figure(row.cpu_us) };
         let ns = |share: f64| figure(produced.times.quantile_ns(share));
         println!(
             "{name:<22} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>9} {drops:>8} {:>7}",
             figure(entries / produced.seconds / 1e6),
             figure(row.rate_in_os / 1e6),
-            figure(row.cpu_us),
+            cpu,
             ns(0.5),
             ns(0.99),
             ns(0.999),
@@ -151,7 +156,7 @@ impl Bench {
     /// What the threads of a logger take that nothing is given to.
     fn idle(&mut self) -> anyhow::Result<()> {
         let dir = self.dir.join("log");
-        let log = ours::open(&dir)?;
+        let log = ours::builder(&dir).open()?;
         log_workload(&log, &[Pace::Full], Amount::Calls(1000))?;
         // Past the sync of what was logged.
         std::thread::sleep(Duration::from_millis(1500));
@@ -166,7 +171,7 @@ impl Bench {
     /// From the call until a reader of the file has the entry.
     fn way_to_the_file(&mut self) -> anyhow::Result<()> {
         let dir = self.dir.join("log");
-        let log = ours::open(&dir)?;
+        let log = ours::builder(&dir).open()?;
         let delays = std::thread::scope(|scope| {
             let follower = scope.spawn(|| follow(&dir, (FOLLOWED_RATE * FOLLOWED.as_secs_f64()) as u64));
             let every = Duration::from_secs_f64(1.0 / FOLLOWED_RATE);

@@ -3,19 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use logtool::{Logger, LoggerStats, info};
+use logtool::{Logger, LoggerBuilder, LoggerStats, info};
 
 use crate::support::messages::Message;
 
 /// How long a flush or a close may take: more than the disk needs for all that memory can hold.
 pub(crate) const END_WAIT: Duration = Duration::from_secs(300);
 
-/// Opens a log in `dir`, which syncs each second; for the rest the defaults.
-///
-/// # Errors
-/// As `open`.
-pub(crate) fn open(dir: &Path) -> logtool::Result<Logger> {
-    Logger::builder(dir).sync_interval(Duration::from_secs(1)).open()
+/// A log in `dir` which is synced each second; for the rest the defaults.
+pub(crate) fn builder(dir: &Path) -> LoggerBuilder {
+    Logger::builder(dir).sync_interval(Duration::from_secs(1))
 }
 
 /// Logs a message of the workload.

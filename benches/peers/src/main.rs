@@ -148,23 +148,26 @@ fn print_table(all: &[Runs]) {
                 _ => println!("{} threads", runs.threads),
             }
         }
+        // At a rate a producer spins until its time, which takes all the processor, and nobody waits for the end.
+        let at_a_rate = runs.threads == 0;
         let show = |of: fn(&Figures) -> f64| figure(runs.median(of));
+        let at_full_speed = |text: String| if at_a_rate { String::new() } else { text };
         let buffered = find(all, peers::BUFFERED, runs.threads).map(|runs| runs.median(Figures::rate_in_os));
         let ratio = buffered.map_or(String::new(), |rate| figure(runs.median(Figures::rate_in_os) / rate));
         println!(
             "  {:<26} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>10} {:>6} {:>6} {:>7} {:>7}",
             runs.name,
             show(|figures| figures.entries / figures.seconds / 1e6),
-            show(|figures| figures.rate_in_os() / 1e6),
-            show(Figures::cpu_us),
+            at_full_speed(show(|figures| figures.rate_in_os() / 1e6)),
+            at_full_speed(show(Figures::cpu_us)),
             show(|figures| figures.p50_ns),
             show(|figures| figures.p99_ns),
             show(|figures| figures.p999_ns),
             show(|figures| figures.max_ns),
             show(|figures| figures.drops),
             show(|figures| figures.bytes / figures.entries),
-            if runs.threads == 0 { String::new() } else { ratio },
-            if runs.threads == 0 { show(|figures| figures.idle_percent) } else { String::new() },
+            at_full_speed(ratio),
+            if at_a_rate { show(|figures| figures.idle_percent) } else { String::new() },
         );
     }
 }

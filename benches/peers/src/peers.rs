@@ -6,7 +6,7 @@
 //! - `ticklog block`: its `FileSink`, which has 64 KiB; callers spin while their ring is full. It knows no `{:.3}`: the number
 //!   is written in full.
 //! - `tracing-appender`: `tracing` and the `fmt` subscriber, which format in the caller, over a lossless `NonBlocking`.
-//! - `logtool`: as it is opened in `support/ours.rs`.
+//! - `logtool`: the defaults, but that a caller waits for as long as its ring is full, as those of the peers do.
 //!
 //! All put the level and a time in front. Ours syncs by itself; each other file has a thread that calls `fdatasync` on it once
 //! a second. The end of a run is when all was handed to the operating system: when the flush or the shutdown has returned.
@@ -23,6 +23,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use logtool::WhenFull;
 use logtool::clock::{self, NS_PER_SECOND, UtcTime};
 
 use crate::support::messages::{Message, Workload};
@@ -319,7 +320,7 @@ fn tracing(plan: &Plan) -> anyhow::Result<Figures> {
 }
 
 fn logtool(plan: &Plan) -> anyhow::Result<Figures> {
-    let log = ours::open(&plan.dir)?;
+    let log = ours::builder(&plan.dir).when_full(WhenFull::Block).open()?;
     let figures = measure(
         plan,
         |message| ours::log(&log, message),
