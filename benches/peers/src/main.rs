@@ -3,7 +3,8 @@
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- [--threads 1,2,4,8] [--seconds 3 | --messages N]
 //! [--rounds 3] [--only NAME,..]]`. Every round runs each peer with each number of threads, then each with one thread at a
 //! rate that nothing waits at; all figures are medians over the rounds. With `--messages` the threads share that many, instead
-//! of logging for some seconds. What each peer does: [`peers`]. The exit code is 1 if a figure of ours misses its bar.
+//! of logging for some seconds. `x Buf` and `x CPU` are entries a second, and a second of processor time, against `BufWriter`:
+//! a busy machine changes the latter less. What each peer does: [`peers`]. The exit code is 1 if a figure of ours misses its bar.
 //!
 //! The logs lie below `LOGTOOL_BENCH_DIR`, or else beside this program, all on one file system, and are removed after each
 //! run: some GiB.
@@ -135,8 +136,8 @@ fn find<'a>(all: &'a [Runs], name: &str, threads: usize) -> Option<&'a Runs> {
 
 fn print_table(all: &[Runs]) {
     println!(
-        "\n{:<28} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>10} {:>6} {:>6} {:>7} {:>7}",
-        "", "M/s", "M/s in", "CPU us", "p50 ns", "p99", "p99.9", "max", "drops", "bytes", "x Buf", "idle %"
+        "\n{:<28} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>10} {:>6} {:>6} {:>6} {:>6} {:>7}",
+        "", "M/s", "M/s in", "CPU us", "p50 ns", "p99", "p99.9", "max", "drops", "bytes", "x Buf", "x CPU", "idle %"
     );
     println!("{:<28} {:>8} {:>8} {:>7} {:>7}", "", "returned", "the OS", "", "a call");
     let mut threads_before = None;
@@ -152,10 +153,10 @@ fn print_table(all: &[Runs]) {
         let at_a_rate = runs.threads == 0;
         let show = |of: fn(&Figures) -> f64| figure(runs.median(of));
         let at_full_speed = |text: String| if at_a_rate { String::new() } else { text };
-        let buffered = find(all, peers::BUFFERED, runs.threads).map(|runs| runs.median(Figures::rate_in_os));
-        let ratio = buffered.map_or(String::new(), |rate| figure(runs.median(Figures::rate_in_os) / rate));
+        let buffered = find(all, peers::BUFFERED, runs.threads);
+        let times = |ratio: &dyn Fn(&Runs) -> f64| buffered.map_or(String::new(), |buffered| figure(ratio(buffered)));
         println!(
-            "  {:<26} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>10} {:>6} {:>6} {:>7} {:>7}",
+            "  {:<26} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>10} {:>6} {:>6} {:>6} {:>6} {:>7}",
             runs.name,
             show(|figures| figures.entries / figures.seconds / 1e6),
             at_full_speed(show(|figures| figures.rate_in_os() / 1e6)),
@@ -166,7 +167,8 @@ fn print_table(all: &[Runs]) {
             show(|figures| figures.max_ns),
             show(|figures| figures.drops),
             show(|figures| figures.bytes / figures.entries),
-            at_full_speed(ratio),
+            at_full_speed(times(&|buffered| runs.median(Figures::rate_in_os) / buffered.median(Figures::rate_in_os))),
+            at_full_speed(times(&|buffered| buffered.median(Figures::cpu_us) / runs.median(Figures::cpu_us))),
             if at_a_rate { show(|figures| figures.idle_percent) } else { String::new() },
         );
     }
