@@ -130,7 +130,8 @@ struct LongEntry {
     site: &'static Site,
     stamp: u64,
     tid: u32,
-    tseq: u64,
+    /// `None` for one of the common ring: the backend numbers it.
+    tseq: Option<u64>,
     body: Vec<u8>,
 }
 

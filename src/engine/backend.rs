@@ -144,6 +144,16 @@ impl Backend {
 
     /// Takes what is in the rings, writes it, and gives back their room. Returns how many bytes were taken.
     fn pass(&mut self, everything: bool) -> (u64, Result<()>) {
+        let (taken, result) = self.take(everything);
+        let result = result.and_then(|()| self.flush_and_release());
+        if result.is_ok() {
+            self.take_back_rings();
+        }
+        (taken, result)
+    }
+
+    /// Takes what is in the rings.
+    fn take(&mut self, everything: bool) -> (u64, Result<()>) {
         self.learn_of_rings();
         for lane in &mut self.lanes {
             // Before the look: nothing comes after what that sees.
@@ -159,11 +169,7 @@ impl Backend {
         for lane in &self.lanes {
             taken -= lane.consumer.waiting_bytes();
         }
-        let result = merged.and_then(|()| self.flush_and_release());
-        if result.is_ok() {
-            self.take_back_rings();
-        }
-        (taken, result)
+        (taken, merged)
     }
 
     /// Makes lanes of the rings that are new.
@@ -309,7 +315,7 @@ impl Backend {
                 }
                 Err(error) => (answer, Err(error.clone())),
             },
-            Request::Entry(entry, answer) => (answer, self.append_long(&entry)),
+            Request::Entry(entry, answer) => (answer, passed.clone().and_then(|()| self.append_long(&entry))),
             Request::Close(answer) => {
                 let result = self.close();
                 let is_closed = result.is_ok();
@@ -322,18 +328,31 @@ impl Backend {
         false
     }
 
+    /// Appends an entry behind all that its thread has logged before, which was taken by the pass before this.
     fn append_long(&mut self, entry: &LongEntry) -> Result<()> {
-        let is_common = entry.tseq >= SHARED_TSEQ;
-        let found = self
-            .lanes
-            .iter_mut()
-            .find(|lane| lane.numbers.is_common == is_common && (is_common || lane.consumer.ring().tid() == entry.tid));
-        let LongEntry { stamp, tid, tseq, .. } = *entry;
+        let &LongEntry { stamp, tid, tseq, .. } = entry;
+        let shared = Arc::clone(&self.shared);
+        // One of the common ring gets its number here, with nobody let in: whatever has a lower one is taken before it, so that
+        // none seems to be missing.
+        let mut common = None;
+        let tseq = match tseq {
+            Some(tseq) => tseq,
+            None => {
+                let tseq = common.insert(locked(&shared.common)).take_tseqs(shared.parts(entry.body.len()));
+                self.take(true).1?;
+                tseq
+            }
+        };
+        let found = self.lanes.iter_mut().find(|lane| match common {
+            Some(_) => lane.numbers.is_common,
+            None => !lane.numbers.is_common && lane.consumer.ring().tid() == tid,
+        });
         let head = RecordHead { stamp, tseq, tid, site: entry.site.number() };
         let Some(lane) = found else {
             return Err(Error::new(ErrorKind::Closed, "the thread has given up its ring").at(&self.shared.path));
         };
         self.sink.append(&mut lane.numbers, &head, &entry.body, 0)?;
+        drop(common);
         self.flush_and_release()
     }
 

@@ -315,14 +315,13 @@ impl Shared {
     #[cold]
     fn append_long(&self, site: &'static Site, body: &[u8]) -> Outcome {
         let parts = self.parts(body.len());
-        let own = self.with_own_ring(|own| own.producer.take_tseqs(parts));
-        let tseq = own.unwrap_or_else(|| locked(&self.common).take_tseqs(parts));
+        let tseq = self.with_own_ring(|own| own.producer.take_tseqs(parts));
         let entry = LongEntry { site, stamp: self.clock.now(), tid: thread_id(), tseq, body: body.to_vec() };
         let outcome =
             self.define_in_file(site).and_then(|()| self.ask_and_wait(|answer| Request::Entry(entry, answer)));
         if outcome.is_err() {
             // Its numbers are used up.
-            match own {
+            match tseq {
                 Some(_) => self.with_own_ring(|own| self.refuse(&mut own.producer, 0, site.level)).unwrap_or_default(),
                 None => self.refuse(&mut locked(&self.common), 0, site.level),
             }
