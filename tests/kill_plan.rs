@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use logtool::{Compression, Level, Logger, LoggerBuilder};
+use logtool::{Clock, Compression, Level, Logger, LoggerBuilder, RingOptions, WhenFull};
 
 use crate::kill_counts::Random;
 
@@ -50,6 +50,8 @@ pub(crate) struct Plan {
     roll_bytes: u64,
     keep_bytes: Option<u64>,
     compression: Compression,
+    rings: RingOptions,
+    is_synchronous: bool,
     pub(crate) end: End,
     pub(crate) after: After,
 }
@@ -82,15 +84,20 @@ impl Plan {
             14 => After::RepairCommand,
             _ => After::RepairKilled(us(&mut random, 4_000)),
         };
+        let rings = draw_rings(&mut random);
+        // By the coarse clock nothing orders what one thread logs before another one.
+        let may_take_turns = rings.clock != Clock::Coarse;
         Plan {
             threads,
             pause: random.once_in(4).then_some(Duration::from_micros(500)),
-            entries_per_thread: random.once_in(5).then_some(60),
+            entries_per_thread: (random.once_in(5) && may_take_turns).then_some(60),
             entries_max: entries_max / threads as u64,
             nests: random.once_in(4),
             roll_bytes,
             keep_bytes: (retains && random.once_in(2)).then_some(4 * roll_bytes.min(256 << 10)),
             compression: if random.once_in(6) { Compression::Zstd(1) } else { Compression::None },
+            rings,
+            is_synchronous: random.once_in(12),
             end,
             after,
         }
@@ -100,13 +107,37 @@ impl Plan {
     pub(crate) fn made_plain(self) -> Plan {
         let (End::KilledOpening(delay) | End::KilledLogging(delay) | End::KilledClosing(delay, _) | End::Closes(delay)) =
             self.end;
-        Plan { nests: false, entries_per_thread: None, end: End::KilledLogging(delay), ..self }
+        let RingOptions { ring_bytes, clock, .. } = self.rings;
+        let rings = RingOptions { ring_bytes, clock, when_full: WhenFull::Block, ..RingOptions::default() };
+        let (entries_per_thread, nests, is_synchronous, end) = (None, false, false, End::KilledLogging(delay));
+        Plan { pause: None, entries_per_thread, nests, is_synchronous, rings, end, ..self }
     }
 
     /// The settings of its logger.
     pub(crate) fn builder(&self, dir: &Path) -> LoggerBuilder {
         let mut options = logtool::Options::new().compression(self.compression);
         options.retention.keep_bytes = self.keep_bytes;
-        Logger::builder(dir).options(options).roll_bytes(self.roll_bytes).level(Level::Info)
+        let builder = Logger::builder(dir).options(options).roll_bytes(self.roll_bytes).level(Level::Info);
+        if self.is_synchronous { builder.synchronous() } else { builder.rings(self.rings) }
+    }
+}
+
+/// The defaults, or small rings, fewer rings than threads, the other policies and clocks.
+fn draw_rings(random: &mut Random) -> RingOptions {
+    let default = RingOptions::default();
+    RingOptions {
+        ring_bytes: [default.ring_bytes, 64 << 10, 16 << 10, 4 << 10][random.below(4) as usize],
+        rings_max: if random.once_in(4) { 1 + random.below(3) as usize } else { default.rings_max },
+        when_full: match random.below(4) {
+            0 => WhenFull::Block,
+            1 => WhenFull::Drop,
+            _ => default.when_full,
+        },
+        clock: match random.below(8) {
+            0 => Clock::Coarse,
+            1 => Clock::System,
+            _ => Clock::Tsc,
+        },
+        ..default
     }
 }

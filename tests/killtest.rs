@@ -275,13 +275,12 @@ fn main() -> ExitCode {
 
 /// Flips bits in the rings that kills have left. Whether they cost no more than they may.
 fn flip(base: &Path, flips: u64, threads: usize, seed: u64) -> bool {
-    let Some(total) = kill_bitflip::run(base, flips, threads, seed) else {
-        println!("skipped: a kill leaves no ring file, so there is no bit to flip");
-        return true;
-    };
-    println!("{total}");
-    println!("bit flips: {flips}, seed {seed}");
-    total.is_good() && total.returned > 0
+    let started = Instant::now();
+    let kill_bitflip::Flips { counts, costly, cost, told } = kill_bitflip::run(base, flips, threads, seed);
+    println!("{counts}");
+    println!("flips={flips} costly={costly} cost={cost} told={told}");
+    println!("bit flips, {threads} threads: in {:.1} s, seed {seed}", started.elapsed().as_secs_f64());
+    counts.is_good() && counts.returned > 0
 }
 
 /// Shares out the kills, each share with a seed of its own, and says what came of them. Whether all is good.
