@@ -219,6 +219,14 @@ fn a_thread_seq_that_jumps_beyond_all_reason_is_no_drop() {
         drop(Writer::open_on(disk.shared(), options()).unwrap());
         assert_eq!(entries(&disk).len(), 2);
     }
+    // The last that there is.
+    let mut run = Run::new(SimStorage::new(), 1);
+    run.file.ring(0).push_of(1, 1_796_040_000_000_000_900, u64::MAX - 1, 0, b"far");
+    run.file.ring(0).refuse(u64::MAX, 3);
+    let disk = run.kill();
+    assert_eq!(entries(&disk).len(), 1);
+    drop(Writer::open_on(disk.shared(), options()).unwrap());
+    assert_eq!(entries(&disk).len(), 1);
 }
 
 #[test]

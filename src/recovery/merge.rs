@@ -149,7 +149,7 @@ impl Merge {
         self.name_thread(append, tid);
         let reason = DropReason::RingFull;
         append.dropped(&DropMarker { count, time_ns: self.time_ns, tseq: first, tid, reason, level })?;
-        self.known.raise(tid, first + count - 1);
+        self.known.raise(tid, first + (count - 1));
         Ok(())
     }
 
