@@ -1,6 +1,7 @@
 //! The integration tests of library and command: one binary, a module a subject.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say so and stop")]
 
+mod call_path;
 mod cat;
 mod cli_basics;
 mod damage;

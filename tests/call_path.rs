@@ -1,0 +1,64 @@
+//! What a log call costs on its normal path: nothing is allocated, and nothing is asked of the system.
+
+use std::fmt;
+use std::time::Duration;
+
+use logtool::{Logger, RingOptions, WhenFull, debug, info};
+
+use crate::harness::temp_dir;
+
+/// A type without a stored form: its Display runs in the call.
+struct Shown(u32);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{:08x}>", self.0)
+    }
+}
+
+/// One call of each kind.
+fn log_all(log: &Logger, number: u32) {
+    let path = "/api/v1/resource";
+    debug!(logger: log, "not logged {number}");
+    info!(logger: log, "a text");
+    info!(logger: log, user = number, took = Duration::from_millis(5); "GET {path} {:.3} {number:>8}", 0.5);
+    info!(logger: log, "by its Display {}", Shown(number));
+}
+
+#[test]
+fn a_call_allocates_nothing() {
+    let dir = temp_dir();
+    // More than is logged here: no call has to wait.
+    let rings = RingOptions { ring_bytes: 4 << 20, when_full: WhenFull::Block, ..RingOptions::default() };
+    let log = Logger::builder(dir.path()).rings(rings).open().unwrap();
+    // The first calls have a ring made, sites defined, and a buffer.
+    log_all(&log, 0);
+    let counted = allocation_counter::measure(|| (1..2000).for_each(|number| log_all(&log, number)));
+    assert_eq!(counted.count_total, 0);
+    assert_eq!(log.close(Duration::from_secs(60)).unwrap().writer.entries, 6000);
+}
+
+/// System calls of this thread so far, as the kernel counts those that read or write, and times it went to sleep by itself.
+fn asked_of_the_system() -> (u64, u64) {
+    let number = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].trim().parse::<u64>().unwrap()
+    };
+    let io = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let calls = number(&io, "syscr:") + number(&io, "syscw:");
+    (calls, number(&status, "voluntary_ctxt_switches:"))
+}
+
+#[test]
+fn a_call_neither_reads_nor_writes_nor_sleeps() {
+    let dir = temp_dir();
+    let log = Logger::builder(dir.path()).when_full(WhenFull::Block).open().unwrap();
+    log_all(&log, 0);
+    let before = asked_of_the_system();
+    let own = asked_of_the_system().0 - before.0;
+    // Far less than a ring holds: no call waits.
+    (1..500).for_each(|number| log_all(&log, number));
+    let after = asked_of_the_system();
+    assert_eq!((after.0 - before.0, after.1), (2 * own, before.1));
+}
