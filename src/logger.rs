@@ -63,6 +63,29 @@ struct LevelTable {
     least: AtomicU8,
     /// A number that no other state of any logger's levels has.
     key: AtomicU64,
+    /// What they say of call sites that are used with other loggers, too: `[number of the site, 31 bits | key, lower 32 bits |
+    /// on, 1 bit]`, at the number modulo the length.
+    known: Box<[AtomicU64]>,
+}
+
+/// Call sites whose levels a logger knows besides what the sites know themselves.
+const KNOWN_SITES: usize = 1024;
+
+impl LevelTable {
+    fn new(levels: Levels) -> LevelTable {
+        let least = AtomicU8::new(levels.least_threshold());
+        let known = (0..KNOWN_SITES).map(|_| AtomicU64::new(0)).collect();
+        LevelTable { levels: Mutex::new(levels), least, key: AtomicU64::new(next_key()), known }
+    }
+
+    /// What is known of a site under these levels, if anything; and where to put it down.
+    fn known(&self, site: &Site, key: u64) -> (Option<bool>, &AtomicU64, u64) {
+        let number = u64::from(site.number());
+        let place = &self.known[number as usize % KNOWN_SITES];
+        let word = number << 33 | (key & u64::from(u32::MAX)) << 1;
+        let found = place.load(Relaxed);
+        ((number > 0 && found & !1 == word).then_some(found & 1 == 1), place, word)
+    }
 }
 
 /// The next key; 0 is that of a site which has never asked.
@@ -132,8 +155,7 @@ impl Logger {
     }
 
     pub(crate) fn start(levels: Levels, log: Log, mirror: Option<Mirror>, drop_wait: Duration) -> Logger {
-        let least = AtomicU8::new(levels.least_threshold());
-        let levels = LevelTable { levels: Mutex::new(levels), least, key: AtomicU64::new(next_key()) };
+        let levels = LevelTable::new(levels);
         Logger(Arc::new(Inner { levels, log, mirror, drop_wait }))
     }
 
@@ -263,10 +285,16 @@ impl Site {
         false
     }
 
+    /// Another logger has used this site last, or the levels have changed.
     #[cold]
     #[inline(never)]
     fn ask(&'static self, logger: &Logger, key: u64) -> bool {
-        let is_on = logger.logs(self.level, &self.category());
+        let (known, place, word) = logger.0.levels.known(self, key);
+        let is_on = known.unwrap_or_else(|| {
+            let is_on = logger.logs(self.level, &self.category());
+            place.store(word | u64::from(is_on), Relaxed);
+            is_on
+        });
         self.set_verdict(key, is_on);
         is_on
     }
