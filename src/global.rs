@@ -4,10 +4,12 @@
 //! is registered at its first call, and then knows which of them takes it, and whether that logs it. Whatever changes this
 //! (levels, the loggers) holds the list's lock, and tells each registered site anew.
 //!
-//! The list's lock is taken first, then that of the loggers, then that of a logger's levels. A handle of a logger is dropped
-//! under none of them, since the last one closes its log.
+//! The list's lock is taken first, then that of a logger's levels. A handle of a logger is dropped under neither, since the last
+//! one closes its log. Calls take no lock: they read the loggers as they were put there last.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
 
 use crate::category::is_below;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,9 +19,11 @@ use crate::site::Site;
 
 static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 
-static TARGETS: RwLock<Vec<Target>> = RwLock::new(Vec::new());
+/// Changed under the lock of the sites only.
+static TARGETS: ArcSwapOption<Vec<Target>> = ArcSwapOption::const_empty();
 
 /// Who takes the calls of some categories. Places in the list are never used again: a site may still mean one.
+#[derive(Clone)]
 struct Target {
     /// Categories below it are meant.
     prefix: String,
@@ -32,22 +36,26 @@ fn sites() -> MutexGuard<'static, Vec<&'static Site>> {
     SITES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn targets() -> RwLockReadGuard<'static, Vec<Target>> {
-    TARGETS.read().unwrap_or_else(PoisonError::into_inner)
+/// The loggers as they are now.
+#[inline]
+fn targets() -> Guard<Option<Arc<Vec<Target>>>> {
+    TARGETS.load()
 }
 
-fn targets_to_change() -> RwLockWriteGuard<'static, Vec<Target>> {
-    TARGETS.write().unwrap_or_else(PoisonError::into_inner)
+fn list(targets: &Guard<Option<Arc<Vec<Target>>>>) -> &[Target] {
+    targets.as_deref().map_or(&[], Vec::as_slice)
 }
 
 /// The global logger, if one is set.
 pub(crate) fn global() -> Option<Logger> {
-    targets().iter().find(|target| target.prefix.is_empty() && target.logger.is_some())?.logger.clone()
+    list(&targets()).iter().find(|target| target.prefix.is_empty() && target.logger.is_some())?.logger.clone()
 }
 
-/// The logger that takes the calls of a site, if there is one.
-pub(crate) fn target(site: &Site) -> Option<Logger> {
-    targets().get(site.target())?.logger.clone()
+/// Gives the logger that takes the calls of a site to `take`; `None` if there is none.
+#[inline]
+pub(crate) fn with_target<R>(site: &Site, take: impl FnOnce(&Logger) -> R) -> Option<R> {
+    let targets = targets();
+    targets.as_deref()?.get(site.target())?.logger.as_ref().map(take)
 }
 
 /// Takes a site into the list, gives it its number, and tells it who takes its calls.
@@ -58,7 +66,7 @@ pub(crate) fn register(site: &'static Site) {
         sites.push(site);
         site.set_number(u32::try_from(sites.len()).unwrap_or(u32::MAX));
     }
-    tell(&[site], &targets());
+    tell(&[site], list(&targets()));
 }
 
 fn tell(sites: &[&'static Site], targets: &[Target]) {
@@ -78,8 +86,8 @@ pub(crate) fn change_levels(logger: &Logger, change: impl FnOnce() -> Result<()>
     let sites = sites();
     change()?;
     let targets = targets();
-    if targets.iter().filter_map(|target| target.logger.as_ref()).any(|target| target.is(logger)) {
-        tell(&sites, &targets);
+    if list(&targets).iter().filter_map(|target| target.logger.as_ref()).any(|target| target.is(logger)) {
+        tell(&sites, list(&targets));
     }
     Ok(())
 }
@@ -88,7 +96,7 @@ pub(crate) fn change_levels(logger: &Logger, change: impl FnOnce() -> Result<()>
 pub(crate) fn set(prefix: &str, logger: &Logger) -> Result<GlobalGuard> {
     let prefix = check_prefix(prefix)?;
     let sites = sites();
-    let mut targets = targets_to_change();
+    let mut targets = list(&targets()).to_vec();
     if targets.iter().any(|target| target.prefix == prefix && target.logger.is_some()) {
         let text = if prefix.is_empty() {
             "a global logger is set already: set one only, at the start of the program, and keep its guard".to_owned()
@@ -100,6 +108,7 @@ pub(crate) fn set(prefix: &str, logger: &Logger) -> Result<GlobalGuard> {
     targets.push(Target { prefix: prefix.into_owned(), logger: Some(logger.clone()) });
     let guard = GlobalGuard { logger: logger.clone(), place: targets.len() - 1 };
     tell(&sites, &targets);
+    TARGETS.store(Some(Arc::new(targets)));
     Ok(guard)
 }
 
@@ -116,12 +125,14 @@ pub struct GlobalGuard {
 impl Drop for GlobalGuard {
     fn drop(&mut self) {
         let sites = sites();
-        let mut targets = targets_to_change();
-        let taken = targets.get_mut(self.place).and_then(|target| target.logger.take());
+        let mut targets = list(&targets()).to_vec();
+        if let Some(target) = targets.get_mut(self.place) {
+            target.logger = None;
+        }
         tell(&sites, &targets);
-        drop(targets);
+        let before = TARGETS.swap(Some(Arc::new(targets)));
         drop(sites);
-        drop(taken);
+        drop(before);
         // Best effort: who needs to know calls flush or close.
         let _ = self.logger.flush(self.logger.drop_wait());
     }

@@ -312,10 +312,7 @@ impl Site {
     /// Why it did not.
     #[inline(never)]
     pub fn try_log<L: KeptList>(&'static self, kept: &L) -> std::result::Result<(), Refused> {
-        match global::target(self) {
-            Some(logger) => logger.hand_over(self, kept),
-            None => ACCEPTED,
-        }
+        global::with_target(self, |logger| logger.hand_over(self, kept)).unwrap_or(ACCEPTED)
     }
 
     /// Logs to this logger.
