@@ -8,7 +8,7 @@ use std::io;
 use crate::active::{ActiveSegment, Stretch, Tally, whole_frame};
 use crate::block::BlockBuilder;
 use crate::entry::{CallSite, EntryHead};
-use crate::format::{ENTRY_HEAD_BYTES, FRAME_HEADER_BYTES, FrameKind};
+use crate::format::{ENTRY_HEAD_BYTES, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind};
 use crate::frame::{Seed, begin_frame, finish_frame, frame_bytes, push_frame};
 use crate::options::Compression;
 
@@ -101,8 +101,13 @@ impl Batch {
     #[inline]
     fn push_plain(&mut self, head: &EntryHead, flags: u8, body: &[u8]) {
         let offset = self.offset + self.bytes.len() as u64;
-        let start = begin_frame(&mut self.bytes);
-        head.encode(&mut self.bytes);
+        let start = self.bytes.len();
+        let mut heads = [0; FRAME_HEADER_BYTES + ENTRY_HEAD_BYTES];
+        if let Some(entry_head) = heads.last_chunk_mut() {
+            head.encode_to(entry_head);
+        }
+        self.bytes.reserve(heads.len() + body.len() + FRAME_ALIGN);
+        self.bytes.extend_from_slice(&heads);
         self.bytes.extend_from_slice(body);
         finish_frame(&mut self.bytes, start, self.seed, offset, FrameKind::Entry, flags, self.framed_seq);
         self.framed_seq += 1;

@@ -119,7 +119,9 @@ pub fn finish_frame(out: &mut Vec<u8>, start: usize, seed: Seed, offset: u64, ki
     let payload_len = out.len() - payload_start;
     assert!(payload_len <= PAYLOAD_BYTES_MAX, "payload of {payload_len} bytes");
     let payload_crc = seed.payload_crc(&out[payload_start..]);
-    out.resize(start + frame_bytes(payload_len), 0);
+    // Of constant length, which is a store; the rest is cut off again.
+    out.extend_from_slice(&[0; FRAME_ALIGN]);
+    out.truncate(start + frame_bytes(payload_len));
     let mut header = [0u8; FRAME_HEADER_BYTES];
     header[0] = FRAME_MARKER;
     header[1] = kind as u8;

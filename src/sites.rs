@@ -27,6 +27,8 @@ pub(crate) struct Sites {
     sites: Vec<Site>,
     ids: HashMap<Arc<CallSite>, u32>,
     threads: HashMap<u32, Thread>,
+    /// The site, thread and segment of the last entry, which has all that it needs: most entries are like the one before.
+    last: (u32, u32, u64),
 }
 
 impl Sites {
@@ -45,6 +47,7 @@ impl Sites {
     /// Names a thread, anew where it has a name.
     pub(crate) fn name_thread(&mut self, tid: u32, name: &str) {
         self.threads.insert(tid, Thread { name: name.to_owned(), defined_in: 0 });
+        self.last = (0, 0, 0);
     }
 
     /// Forgets a thread that has ended: all its entries were pushed.
@@ -60,7 +63,15 @@ impl Sites {
     }
 
     /// Puts the definitions that an entry needs before it, where the segment `index` does not have them yet.
+    #[inline]
     pub(crate) fn push_missing(&mut self, id: u32, tid: u32, index: u64, batch: &mut Batch) {
+        if self.last != (id, tid, index) {
+            self.push_missing_of_other(id, tid, index, batch);
+        }
+    }
+
+    fn push_missing_of_other(&mut self, id: u32, tid: u32, index: u64, batch: &mut Batch) {
+        self.last = (id, tid, index);
         if id > 0
             && let Some(site) = self.sites.get_mut(id as usize - 1)
             && site.defined_in != index
@@ -93,6 +104,7 @@ impl Sites {
 
     /// Takes note that the segment `to` has the definitions of the segments `from`.
     pub(crate) fn moved(&mut self, from: &[u64], to: u64) {
+        self.last = (0, 0, 0);
         let sites = self.sites.iter_mut().map(|site| &mut site.defined_in);
         let threads = self.threads.values_mut().map(|thread| &mut thread.defined_in);
         sites.chain(threads).filter(|index| from.contains(index)).for_each(|index| *index = to);
