@@ -89,12 +89,15 @@ impl Log {
         let mut child = self.child();
         let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         // Short times hit the opening and recovery, long ones writing and rolls.
-        let wait = Duration::from_micros(match random.below(4) {
-            0 => random.below(3_000),
-            1 => random.below(8_000),
-            _ => 2_000 + random.below(15_000),
-        });
+        let (after_first, wait_us) = match random.below(4) {
+            0 => (false, random.below(3_000)),
+            1 => (false, random.below(8_000)),
+            2 => (false, 2_000 + random.below(15_000)),
+            // On a busy machine it may take longer than that before the first line is written.
+            _ => (true, random.below(15_000)),
+        };
         let (first, lines_at_once) = (self.next_number, 1 + random.below(60));
+        let (has_echoed, first_echoed) = std::sync::mpsc::channel();
         let echoed = std::thread::scope(|scope| {
             let feeder = scope.spawn(move || {
                 for number in first..first + LINES_MAX {
@@ -112,11 +115,18 @@ impl Log {
                 first + LINES_MAX
             });
             let reader = scope.spawn(move || {
-                let mut echoed = Vec::new();
+                let mut echoed = vec![0];
+                let first = stdout.read(&mut echoed).unwrap();
+                echoed.truncate(first);
+                // Who waits for it holds the other end.
+                let _ = has_echoed.send(());
                 stdout.read_to_end(&mut echoed).unwrap();
                 echoed
             });
-            std::thread::sleep(wait);
+            if after_first {
+                first_echoed.recv_timeout(Duration::from_secs(30)).unwrap();
+            }
+            std::thread::sleep(Duration::from_micros(wait_us));
             child.kill().unwrap();
             child.wait().unwrap();
             self.next_number = feeder.join().unwrap();
