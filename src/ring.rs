@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "rings are memory that two threads share by a protocol of their own")]
 
 pub(crate) mod file;
+pub(crate) mod fork;
 pub(crate) mod live;
 pub(crate) mod mapping;
 pub(crate) mod primitives;

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::libc;
 
+use crate::ring::fork::{keep_in_children, let_go_in_children};
 use crate::storage::{ReadAt, Space, Storage, StorageEntry, StorageFile};
 
 /// A directory of the operating system.
@@ -109,6 +111,7 @@ impl StorageFile for OsFile {
             Ok(_) => {
                 // ORDERING: Relaxed; read when the file is dropped, which nothing else overlaps.
                 self.locked_by.store(std::process::id(), Ordering::Relaxed);
+                let_go_in_children(self.file.as_raw_fd());
                 Ok(true)
             }
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
@@ -133,6 +136,7 @@ impl Drop for OsFile {
     fn drop(&mut self) {
         // ORDERING: Relaxed; see `try_lock`.
         if self.locked_by.load(Ordering::Relaxed) == std::process::id() {
+            keep_in_children(self.file.as_raw_fd());
             let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
         }
     }

@@ -9,6 +9,7 @@ mod damage_frames;
 mod decompress;
 mod follow;
 mod follow_ends;
+mod fork;
 mod format_document;
 mod harness;
 mod hostile;

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use nix::libc;
 
 use crate::ring::Memory;
 use crate::ring::file::{OWNER, PAGE_BYTES, READ, REFUSED_LEVEL, REFUSED_TSEQ, WRITTEN};
@@ -98,47 +97,5 @@ impl Memory for MappedRing {
     unsafe fn view<R>(&self, place: usize, len: usize, view: impl FnOnce(&[u8]) -> R) -> R {
         // SAFETY: `data` has checked the bounds; the caller vouches that nobody writes these bytes now.
         view(unsafe { std::slice::from_raw_parts(self.data(place, len), len) })
-    }
-}
-
-/// A word that a forked process finds to be 0: its copy of this process's rings is not for it to use.
-#[derive(Debug)]
-pub(crate) struct ForkWord {
-    map: MmapRaw,
-}
-
-impl ForkWord {
-    /// A word that says that this is the process.
-    pub(crate) fn new() -> io::Result<ForkWord> {
-        let map = MmapRaw::from(MmapOptions::new().len(PAGE_BYTES).map_anon()?);
-        // SAFETY: the mapping is whole, private and anonymous, as this advice needs, and nothing else uses it yet.
-        let advised = unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_WIPEONFORK) };
-        if advised != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let word = ForkWord { map };
-        // ORDERING: Relaxed; no other thread has it yet.
-        word.word().store(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(word)
-    }
-
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: as in `MappedRing::word64`.
-        unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().cast::<u32>()) }
-    }
-
-    /// Makes it as a forked process finds it.
-    #[cfg(test)]
-    pub(crate) fn wipe(&self) {
-        // ORDERING: Relaxed; as in `is_forked`.
-        self.word().store(0, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    /// Whether this is a copy in a forked process.
-    #[inline]
-    pub(crate) fn is_forked(&self) -> bool {
-        // ORDERING: Relaxed; a fork is no other thread.
-        self.word().load(std::sync::atomic::Ordering::Relaxed) == 0
     }
 }

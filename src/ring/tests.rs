@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::mapping::{self, MappedRing};
+use super::mapping::MappedRing;
 use super::*;
 
 fn ring(capacity: usize) -> (Producer<MappedRing>, Consumer<MappedRing>) {
@@ -117,7 +117,7 @@ fn two_threads_at_full_speed_lose_and_repeat_nothing() {
 
 #[test]
 fn a_forked_process_finds_the_word_wiped() {
-    let word = mapping::ForkWord::new().unwrap();
+    let word = fork::ForkWord::new().unwrap();
     assert!(!word.is_forked());
     // The kernel's own account of it; a fork in a test of many threads is not safe.
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
