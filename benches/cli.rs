@@ -6,6 +6,8 @@
 //! times the size. The data lie below `LOGTOOL_BENCH_DIR`, or else in the target directory, all on one file system, and are
 //! removed at the end.
 
+#[path = "support/exit.rs"]
+mod exit;
 #[path = "support/messages.rs"]
 mod messages;
 #[path = "support/processes.rs"]
@@ -20,6 +22,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
+use exit::exit_code;
 use logtool::options::Options;
 use logtool::{Writer, clock};
 use messages::Workload;
@@ -45,14 +48,7 @@ const RSS_BYTES_MAX: f64 = (64 << 20) as f64;
 const S6_ROLL_BYTES: u32 = 268_435_455;
 
 fn main() -> ExitCode {
-    match bench() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(bench())
 }
 
 /// What is asked for.

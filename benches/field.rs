@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use logtool::{Logger, Options, SyncPolicy, WhenFull, info};
 use support::args::Args;
 use support::bars::figure;
+use support::exit::exit_code;
 use support::messages::Workload;
 use support::producers::{Amount, Pace, Produced, produce};
 use support::{ours, process};
@@ -38,13 +39,7 @@ const _: () = assert!(TEXT.len() >= 200);
 const OUR_THREADS: &str = "logtool";
 
 fn main() -> ExitCode {
-    match bench() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(bench().map(|()| true))
 }
 
 /// When an entry is handed to the operating system, and synced.

@@ -16,6 +16,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail, ensure};
 use logtool::{RingOptions, WhenFull};
 use support::args::Args;
+use support::exit::exit_code;
 use support::messages::Workload;
 use support::ours;
 
@@ -29,14 +30,7 @@ const GROWTH_MAX: u64 = 20;
 const FIGURES: [(&str, &str); 2] = [("call", "*Site*::log_to*"), ("backend", "*Backend::pass*")];
 
 fn main() -> ExitCode {
-    match guard() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(guard())
 }
 
 fn guard() -> anyhow::Result<bool> {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use logtool::{Follower, Item, Logger, Start, clock};
 use support::args::Args;
 use support::bars::{Bar, Bars, figure};
+use support::exit::exit_code;
 use support::histogram::Histogram;
 use support::messages::Workload;
 use support::producers::{Amount, Pace, Produced, produce};
@@ -37,14 +38,7 @@ const FOLLOWED_RATE: f64 = 1000.0;
 const FOLLOWED: Duration = Duration::from_secs(4);
 
 fn main() -> ExitCode {
-    match bench() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(bench())
 }
 
 fn bench() -> anyhow::Result<bool> {

@@ -18,14 +18,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crate::capture::KeptList;
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::ask;
 use crate::logger::{OnError, Refused};
 use crate::options::{Options, RingOptions, SyncPolicy, WhenFull};
 use crate::ring::file::FileHeader;
@@ -33,7 +34,7 @@ use crate::ring::fork::ForkWord;
 use crate::ring::live::Rings;
 use crate::ring::mapping::MappedRing;
 use crate::ring::stamp::{Calibration, StampClock};
-use crate::ring::{Producer, Ring, Sleeper, prepare_fences};
+use crate::ring::{Producer, Ring, Sleeper, lock, prepare_fences};
 use crate::site::Site;
 use crate::stats::{LoggerStats, WriterStats};
 use crate::storage::Storage;
@@ -136,10 +137,6 @@ struct LongEntry {
     body: Vec<u8>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Engine {
     /// Opens the log, makes its rings, and starts the backend.
     pub(crate) fn open(
@@ -151,7 +148,8 @@ impl Engine {
     ) -> Result<Engine> {
         ring_options.validate()?;
         prepare_fences();
-        let mut calibration = Calibration::begin(StampClock::new(ring_options.clock));
+        let clock = StampClock::new(ring_options.clock);
+        let mut calibration = Calibration::begin(clock);
         let path = storage.path().to_owned();
         let failed = |error| Error::io("cannot make the rings", error).at(&path);
         // Each call waits for its sync by itself, and many share one.
@@ -187,7 +185,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             key: NEXT_KEY.fetch_add(1, Relaxed),
             path: path.clone(),
-            clock: StampClock::new(ring_options.clock),
+            clock,
             when_full: ring_options.when_full,
             part_bytes,
             sync_at,
@@ -249,7 +247,7 @@ impl Engine {
         if self.0.fork.is_forked() {
             return LoggerStats::default();
         }
-        let writer = locked(&self.0.writer_stats).clone();
+        let writer = lock(&self.0.writer_stats).clone();
         LoggerStats { writer, refused: self.0.counters.refused.load(Relaxed) }
     }
 }
@@ -273,7 +271,7 @@ impl fmt::Debug for Engine {
 impl Shared {
     /// Hands something to the backend, unless that has ended.
     fn request(&self, request: Request) -> std::result::Result<(), Refused> {
-        let mut requests = locked(&self.requests);
+        let mut requests = lock(&self.requests);
         let is_late = matches!(request, Request::Entry(..)) && self.closed.load(Relaxed);
         if requests.has_ended || is_late {
             return Err(Refused::Closed);
@@ -287,21 +285,8 @@ impl Shared {
     }
 
     fn ask(&self, request: fn(Sender<Result<()>>) -> Request, wait: Duration, what: &str) -> Result<()> {
-        if self.fork.is_forked() {
-            let text = "the log belongs to the process that this one was forked from: open another one";
-            return Err(Error::new(ErrorKind::Closed, text).at(&self.path));
-        }
-        let (answer, answers) = channel();
-        let closed = || Error::new(ErrorKind::Closed, "the log was closed: open it again to write").at(&self.path);
-        self.request(request(answer)).map_err(|_| closed())?;
-        match answers.recv_timeout(wait) {
-            Ok(result) => result,
-            Err(RecvTimeoutError::Disconnected) => Err(closed()),
-            Err(RecvTimeoutError::Timeout) => {
-                let text = format!("the {what} took longer than {wait:?}: it goes on in the background");
-                Err(Error::new(ErrorKind::TimedOut, text).at(&self.path))
-            }
-        }
+        let hand_over = |answer| self.request(request(answer)).is_ok();
+        ask(&self.path, self.fork.is_forked(), hand_over, wait, what)
     }
 
     /// Waits for what the backend says of something whose call has no deadline but that of the disk.

@@ -4,18 +4,48 @@
 pub(crate) mod testing;
 
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::capture::KeptList;
 use crate::clock;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::logger::Refused;
 use crate::mirror::Mirror;
 use crate::site::Site;
 use crate::stats::LoggerStats;
 use crate::synchronous::Synchronous;
 use crate::thread::{give_back_buffer, take_buffer, thread_id};
+
+/// Asks the thread of the log for something and waits for its answer, so that a caller's deadline holds also where the disk
+/// hangs. `hand_over` gives the thread where to answer; it returns false if the thread has ended.
+pub(crate) fn ask(
+    path: &Path,
+    is_forked: bool,
+    hand_over: impl FnOnce(Sender<Result<()>>) -> bool,
+    wait: Duration,
+    what: &str,
+) -> Result<()> {
+    let failed = |kind, text: &str| Err(Error::new(kind, text).at(path));
+    let closed = || failed(ErrorKind::Closed, "the log was closed: open it again to write");
+    if is_forked {
+        let text = "the log belongs to the process that this one was forked from: open another one";
+        return failed(ErrorKind::Closed, text);
+    }
+    let (answer, answers) = channel();
+    if !hand_over(answer) {
+        return closed();
+    }
+    match answers.recv_timeout(wait) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Disconnected) => closed(),
+        Err(RecvTimeoutError::Timeout) => {
+            let text = format!("the {what} took longer than {wait:?}: it goes on in the background");
+            failed(ErrorKind::TimedOut, &text)
+        }
+    }
+}
 
 /// How calls get into the log.
 pub(crate) enum Log {

@@ -18,6 +18,6 @@ pub(crate) mod stamp;
 mod tests;
 pub(crate) mod waiting;
 
-pub(crate) use primitives::{heavy_fence, prepare_fences};
+pub(crate) use primitives::{heavy_fence, lock, prepare_fences};
 pub(crate) use protocol::{Consumer, Memory, Producer, Ring};
 pub(crate) use waiting::Sleeper;

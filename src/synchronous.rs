@@ -17,6 +17,7 @@ use crate::clock;
 use crate::control::{DropMarker, DropReason};
 use crate::entry::{EntryHead, Level};
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::ask;
 use crate::logger::{OnError, Refused};
 use crate::site::Site;
 use crate::stats::LoggerStats;
@@ -144,21 +145,7 @@ impl Synchronous {
     }
 
     fn ask(&self, job: fn(Sender<Result<()>>) -> Job, wait: Duration, what: &str) -> Result<()> {
-        let (answer, answers) = channel();
-        let closed = || Error::new(ErrorKind::Closed, "the log was closed: open it again to write").at(self.path());
-        if self.is_forked() {
-            let text = "the log belongs to the process that this one was forked from: open another one";
-            return Err(Error::new(ErrorKind::Closed, text).at(self.path()));
-        }
-        self.jobs.send(job(answer)).map_err(|_| closed())?;
-        match answers.recv_timeout(wait) {
-            Ok(result) => result,
-            Err(RecvTimeoutError::Disconnected) => Err(closed()),
-            Err(RecvTimeoutError::Timeout) => {
-                let text = format!("the {what} took longer than {wait:?}: it goes on in the background");
-                Err(Error::new(ErrorKind::TimedOut, text).at(self.path()))
-            }
-        }
+        ask(self.path(), self.is_forked(), |answer| self.jobs.send(job(answer)).is_ok(), wait, what)
     }
 
     /// Whether this is a copy in a forked process: a lock of it may be held by a thread that is not there.

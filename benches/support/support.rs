@@ -4,6 +4,7 @@
 
 pub(crate) mod args;
 pub(crate) mod bars;
+pub(crate) mod exit;
 pub(crate) mod histogram;
 pub(crate) mod messages;
 pub(crate) mod ours;

@@ -22,11 +22,11 @@ use crate::logger::Refused;
 use crate::ring::mapping::MappedRing;
 use crate::ring::record::{RecordHead, SHARED_TSEQ};
 use crate::ring::stamp::Calibration;
-use crate::ring::{Consumer, heavy_fence};
+use crate::ring::{Consumer, heavy_fence, lock};
 use crate::writer::Writer;
 
 use super::sink::{Numbers, Sink};
-use super::{LongEntry, Request, Shared, locked};
+use super::{LongEntry, Request, Shared};
 
 /// What is to be done from time to time is done so often.
 const TICK: Duration = Duration::from_secs(1);
@@ -38,9 +38,6 @@ const NAPS: [Duration; 4] =
 
 /// A pass that took less than this is followed by a nap: more to write at once costs less.
 const BUSY_BYTES: u64 = 64 << 10;
-
-/// A stamp so far ahead is no reason to wait: the clock has been set, or a machine was moved.
-const AHEAD: Duration = Duration::from_secs(1);
 
 /// How long a close waits for calls that are at work. They are, for less than a microsecond each, unless their thread is not
 /// let run.
@@ -98,12 +95,12 @@ impl Backend {
         // ORDERING: Release, pairs with the Acquire in `Gate::enter`.
         shared.closed.store(true, Release);
         let waiting = {
-            let mut requests = locked(&shared.requests);
+            let mut requests = lock(&shared.requests);
             requests.has_ended = true;
             std::mem::take(&mut requests.list)
         };
         drop(waiting);
-        for ring in &locked(&shared.claims).all {
+        for ring in &lock(&shared.claims).all {
             ring.abandon();
             ring.room.wake();
         }
@@ -117,7 +114,7 @@ impl Backend {
         loop {
             // ORDERING: Relaxed; the list's lock orders what is in it.
             let requests = if self.shared.has_requests.swap(false, Relaxed) {
-                std::mem::take(&mut locked(&self.shared.requests).list)
+                std::mem::take(&mut lock(&self.shared.requests).list)
             } else {
                 Vec::new()
             };
@@ -182,7 +179,7 @@ impl Backend {
             return;
         }
         self.changes = changes;
-        let claims = locked(&self.shared.claims);
+        let claims = lock(&self.shared.claims);
         for ring in claims.all.iter().skip(self.lanes.len()) {
             let is_common = self.lanes.is_empty();
             let last_tseq = if is_common { SHARED_TSEQ } else { 0 };
@@ -196,7 +193,8 @@ impl Backend {
 
     /// Appends what the last look has found, in the order of the stamps: up to `now`, or everything.
     fn merge(&mut self, now: u64, everything: bool) -> Result<()> {
-        let far = now.saturating_add((self.sink.calibration.ticks_per_second() as f64 * AHEAD.as_secs_f64()) as u64);
+        // A stamp a second ahead is no reason to wait: the clock has been set, or a machine was moved.
+        let far = now.saturating_add(self.sink.calibration.ticks_per_second());
         let may_take = |stamp: u64| everything || stamp <= now || stamp > far;
         let mut heads: Vec<(u64, usize)> = Vec::with_capacity(self.lanes.len());
         for (at, lane) in self.lanes.iter_mut().enumerate() {
@@ -286,7 +284,7 @@ impl Backend {
             if lane.is_released && lane.consumer.is_drained() && refused_tseq <= lane.numbers.last_tseq {
                 self.sink.writer.forget_thread(lane.numbers.tid);
                 lane.is_released = false;
-                locked(&self.shared.claims).take_back(lane.consumer.ring());
+                lock(&self.shared.claims).take_back(lane.consumer.ring());
                 // ORDERING: Relaxed; who sees it late shares the common ring once more.
                 self.shared.may_claim.store(true, Relaxed);
             }
@@ -303,7 +301,7 @@ impl Backend {
             // Told now, not once more by the next tick.
             self.troubles = stats.troubles();
         }
-        *locked(&self.shared.writer_stats) = stats;
+        *lock(&self.shared.writer_stats) = stats;
     }
 
     /// Answers a request, behind a pass that took everything. Returns whether the log is closed now.
@@ -340,7 +338,7 @@ impl Backend {
         let tseq = match tseq {
             Some(tseq) => tseq,
             None => {
-                let tseq = common.insert(locked(&shared.common)).take_tseqs(shared.parts(entry.body.len()));
+                let tseq = common.insert(lock(&shared.common)).take_tseqs(shared.parts(entry.body.len()));
                 self.take(true).1?;
                 tseq
             }
@@ -393,7 +391,7 @@ impl Backend {
         self.next_tick = Instant::now() + TICK;
         self.sink.anchor = self.sink.calibration.renew();
         // What it is good for is seen only after a kill, and an older one does, too.
-        let _ = locked(&self.shared.claims).set_anchor(&self.sink.anchor);
+        let _ = lock(&self.shared.claims).set_anchor(&self.sink.anchor);
         let result = self.sink.writer.tick(clock::now_ns());
         let stats = self.sink.writer.stats();
         let troubles = stats.troubles();
@@ -454,7 +452,7 @@ impl Backend {
         // Whoever has got a ring since.
         self.learn_of_rings();
         // Who was at work in the common one.
-        drop(locked(&self.shared.common));
+        drop(lock(&self.shared.common));
         for lane in &self.lanes {
             let ring = lane.consumer.ring();
             while ring.gate.is_busy() && start.elapsed() < CALLS_WAIT {
@@ -465,7 +463,7 @@ impl Backend {
     }
 
     fn write_all_and_seal(&mut self) -> Result<()> {
-        let late = std::mem::take(&mut locked(&self.shared.requests).list);
+        let late = std::mem::take(&mut lock(&self.shared.requests).list);
         self.pass(true).1?;
         for request in late {
             match request {
@@ -473,14 +471,14 @@ impl Backend {
                     // Who asked may have gone.
                     let _ = answer.send(self.append_long(&entry));
                 }
-                other => locked(&self.shared.requests).list.push(other),
+                other => lock(&self.shared.requests).list.push(other),
             }
         }
         // For as long as the ring file is there nobody else may open the log.
-        let lock = self.sink.writer.lock.clone();
+        let held = self.sink.writer.lock.clone();
         self.sink.writer.close()?;
-        let removed = locked(&self.shared.claims).remove_rings();
-        drop(lock);
+        let removed = lock(&self.shared.claims).remove_rings();
+        drop(held);
         // All is in the segments: whoever opens the log next removes the file.
         self.shared
             .tell(&removed.map_err(|error| Error::io("cannot remove the ring file", error).at(&self.shared.path)));

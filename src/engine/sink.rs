@@ -7,11 +7,12 @@ use crate::control::{DropMarker, DropReason};
 use crate::entry::EntryHead;
 use crate::error::Result;
 use crate::ring::file::Anchor;
+use crate::ring::lock;
 use crate::ring::record::RecordHead;
 use crate::ring::stamp::Calibration;
 use crate::writer::Writer;
 
-use super::{Shared, locked};
+use super::Shared;
 
 /// How far the numbers of a ring's entries were accounted for.
 #[derive(Clone, Copy, Debug)]
@@ -70,14 +71,14 @@ impl Sink {
     #[cold]
     pub(super) fn begin_thread(&mut self, numbers: &mut Numbers, tid: u32) {
         numbers.set_tid(tid);
-        if let Some(name) = locked(&self.shared.claims).name(tid) {
+        if let Some(name) = lock(&self.shared.claims).name(tid) {
             self.writer.name_thread(tid, name);
         }
     }
 
     #[cold]
     fn learn(&mut self, number: u32) -> u32 {
-        let Some(site) = locked(&self.shared.claims).site(number) else { return 0 };
+        let Some(site) = lock(&self.shared.claims).site(number) else { return 0 };
         let id = self.writer.define(&site.definition());
         let at = number as usize;
         if self.ids.len() <= at {

@@ -99,7 +99,7 @@ fn more_threads_than_rings_share_one() {
     let storage = SimStorage::new();
     let logger = open(&storage, |builder| rings_max(builder, 2));
     check_threads(&logger, &storage, 12, 500);
-    assert_eq!(locked(&engine(&logger).claims).all.len(), 3);
+    assert_eq!(lock(&engine(&logger).claims).all.len(), 3);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn rings_of_threads_that_have_ended_are_given_to_others() {
         });
     }
     logger.flush(LONG).unwrap();
-    assert!(locked(&engine(&logger).claims).all.len() <= 5);
+    assert!(lock(&engine(&logger).claims).all.len() <= 5);
     let (mut numbers, _) = read(&storage);
     numbers.sort_unstable();
     assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
@@ -358,7 +358,7 @@ fn a_forked_process_leaves_the_log_alone() {
     logger.flush(LONG).unwrap();
     let shared = engine(&logger);
     // Threads of the parent may have held them.
-    let _held = (locked(&shared.claims), locked(&shared.common), locked(&shared.requests));
+    let _held = (lock(&shared.claims), lock(&shared.common), lock(&shared.requests));
     shared.fork.wipe();
     assert_eq!(log(&INFO, &logger, 2), Err(Refused::Closed));
     assert_eq!(logger.flush(LONG).unwrap_err().kind(), ErrorKind::Closed);

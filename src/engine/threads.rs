@@ -17,12 +17,12 @@ use crate::bytes::Place;
 use crate::capture::KeptList;
 use crate::entry::Level;
 use crate::logger::Refused;
-use crate::ring::Producer;
 use crate::ring::mapping::MappedRing;
+use crate::ring::{Producer, lock};
 use crate::site::Site;
 use crate::thread::{give_back_buffer, take_buffer, thread_id};
 
-use super::{LongEntry, Request, SHARED_LOOK_EVERY, Shared, Step, locked};
+use super::{LongEntry, Request, SHARED_LOOK_EVERY, Shared, Step};
 
 thread_local! {
     static RINGS: Rings = const { Rings { list: Cell::new(Vec::new()), is_in_use: Cell::new(false) } };
@@ -118,10 +118,16 @@ impl Shared {
             Some(outcome) => outcome?,
             None => self.push_common(site, body_len, &encode)?,
         };
-        Some(match self.sync_at {
+        Some(self.synced(site, outcome))
+    }
+
+    /// Waits for the sync of an entry that was accepted, if its level is one of those whose calls do.
+    #[inline]
+    fn synced(&self, site: &Site, outcome: Outcome) -> Outcome {
+        match self.sync_at {
             Some(level) if outcome.is_ok() && site.level >= level => self.ask_and_wait(Request::Sync),
             _ => outcome,
-        })
+        }
     }
 
     #[inline]
@@ -187,7 +193,7 @@ impl Shared {
         if site.number() == 0 {
             crate::global::register(site);
         }
-        locked(&self.claims).define(site).map_err(|error| Refused::of_io(&error))
+        lock(&self.claims).define(site).map_err(|error| Refused::of_io(&error))
     }
 
     /// Gives this thread's ring to `work`; `None` if it has none that could be used now.
@@ -218,7 +224,7 @@ impl Shared {
         if !self.may_claim.load(Relaxed) || self.closed.load(Relaxed) {
             return None;
         }
-        let mut claims = locked(&self.claims);
+        let mut claims = lock(&self.claims);
         let producer = claims.claim(thread_id());
         self.may_claim.store(claims.has_free(), Relaxed);
         drop(claims);
@@ -238,12 +244,12 @@ impl Shared {
             return self.push_common_in_handler(site, body_len, encode);
         }
         if let Err(refused) = self.define_in_file(site) {
-            self.refuse(&mut locked(&self.common), 1, site.level);
+            self.refuse(&mut lock(&self.common), 1, site.level);
             return Some(Err(refused));
         }
         let parts = self.parts(body_len);
         let try_push = || {
-            let mut common = locked(&self.common);
+            let mut common = lock(&self.common);
             if body_len > common.ring().body_bytes_max() {
                 return Some(None);
             }
@@ -268,12 +274,12 @@ impl Shared {
             });
             if let Err(refused) = waited {
                 if refused != Refused::Closed {
-                    self.refuse(&mut locked(&self.common), parts, site.level);
+                    self.refuse(&mut lock(&self.common), parts, site.level);
                 }
                 return Some(Err(refused));
             }
         }
-        let mut common = locked(&self.common);
+        let mut common = lock(&self.common);
         self.wake_if_half_full(&mut common);
         drop(common);
         outcome.unwrap_or(Some(Err(Refused::Full)))
@@ -323,12 +329,9 @@ impl Shared {
             // Its numbers are used up.
             match tseq {
                 Some(_) => self.with_own_ring(|own| self.refuse(&mut own.producer, 0, site.level)).unwrap_or_default(),
-                None => self.refuse(&mut locked(&self.common), 0, site.level),
+                None => self.refuse(&mut lock(&self.common), 0, site.level),
             }
         }
-        match self.sync_at {
-            Some(level) if outcome.is_ok() && site.level >= level => self.ask_and_wait(Request::Sync),
-            _ => outcome,
-        }
+        self.synced(site, outcome)
     }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::Context;
 use peers::{Figures, Plan};
 use support::args::Args;
+use support::exit::exit_code;
 use support::bars::{Bar, Bars, figure, median};
 use support::process;
 use support::producers::{Amount, Pace};
@@ -41,14 +42,7 @@ fn main() -> ExitCode {
             None => compare(&args),
         }
     };
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(run())
 }
 
 /// Runs one peer in this process, and prints its figures.
