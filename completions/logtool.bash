@@ -22,6 +22,9 @@ _logtool() {
             logtool,decompress)
                 cmd="logtool__subcmd__decompress"
                 ;;
+            logtool,level)
+                cmd="logtool__subcmd__level"
+                ;;
             logtool,repair)
                 cmd="logtool__subcmd__repair"
                 ;;
@@ -47,7 +50,7 @@ _logtool() {
 
     case "${cmd}" in
         logtool)
-            opts="-h -V --color --help --version write cat tail verify repair decompress stat tour"
+            opts="-h -V --color --help --version write cat tail verify repair decompress stat level tour"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -133,6 +136,24 @@ _logtool() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        logtool__subcmd__level)
+            opts="-h --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0

@@ -36,6 +36,7 @@ complete -c logtool -n "__fish_logtool_needs_command" -f -a "verify" -d 'Check e
 complete -c logtool -n "__fish_logtool_needs_command" -f -a "repair" -d 'Make a damaged log sound again, with its losses declared'
 complete -c logtool -n "__fish_logtool_needs_command" -f -a "decompress" -d 'Give back what was written'
 complete -c logtool -n "__fish_logtool_needs_command" -f -a "stat" -d 'Show the segments of logs: state, times, sequence numbers, sizes'
+complete -c logtool -n "__fish_logtool_needs_command" -f -a "level" -d 'Show and change which levels a running program logs'
 complete -c logtool -n "__fish_logtool_needs_command" -f -a "tour" -d 'Show on this disk what logtool is for'
 complete -c logtool -n "__fish_logtool_using_subcommand write" -l roll-bytes -d 'Begin a new segment before one grows above SIZE' -r
 complete -c logtool -n "__fish_logtool_using_subcommand write" -l roll-every -d 'Begin a new segment each DUR, counted from 1970 UTC; 24h: at midnight UTC' -r
@@ -141,6 +142,10 @@ complete -c logtool -n "__fish_logtool_using_subcommand stat" -l json -d 'In JSO
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -l utc -d 'Show times in UTC instead of the local zone'
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -s r -l recursive -d 'Take all logs below a directory; without it, a directory that is no log itself is refused'
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c logtool -n "__fish_logtool_using_subcommand level" -l color -d 'When to use colour: auto, always, never' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'In any case'
+never\t'In no case'"
+complete -c logtool -n "__fish_logtool_using_subcommand level" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c logtool -n "__fish_logtool_using_subcommand tour" -l color -d 'When to use colour: auto, always, never' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'In any case'
 never\t'In no case'"

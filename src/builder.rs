@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
+use crate::level_table::LevelTable;
 use crate::levels::Levels;
 use crate::log::Log;
 use crate::logger::{Logger, OnError};
@@ -185,11 +186,13 @@ impl LoggerBuilder {
     pub fn open_on(self, storage: Arc<dyn Storage>) -> Result<Logger> {
         let mut levels = self.levels;
         levels.overlay(&self.levels_from_outside);
+        let levels = Arc::new(LevelTable::new(levels));
         let log = if self.is_synchronous {
             let writer = Writer::open_on(storage, self.options)?;
             Log::Synchronous(Synchronous::start(writer, self.dir, self.sync_at, self.on_error)?)
         } else {
-            Log::Engine(Engine::open(storage, self.options, &self.rings, self.sync_at, self.on_error)?)
+            let level_table = Arc::clone(&levels);
+            Log::Engine(Engine::open(storage, self.options, &self.rings, level_table, self.sync_at, self.on_error)?)
         };
         Ok(Logger::start(levels, log, self.mirror_stderr.map(Mirror::stderr), self.drop_wait))
     }

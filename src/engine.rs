@@ -11,6 +11,7 @@
 
 mod backend;
 mod claims;
+mod level_requests;
 mod sink;
 mod threads;
 
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 use crate::capture::KeptList;
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
+use crate::level_table::LevelTable;
 use crate::log::ask;
 use crate::logger::{OnError, Refused};
 use crate::options::{Options, RingOptions, SyncPolicy, WhenFull};
@@ -71,6 +73,8 @@ struct Shared {
     part_bytes: usize,
     /// Entries from this level on are synced before their call returns.
     sync_at: Option<Level>,
+    /// The logger's, which may be changed from outside.
+    levels: Arc<LevelTable>,
     fork: ForkWord,
     /// No call gets in any more.
     closed: AtomicBool,
@@ -143,6 +147,7 @@ impl Engine {
         storage: Arc<dyn Storage>,
         options: Options,
         ring_options: &RingOptions,
+        levels: Arc<LevelTable>,
         sync_at: Option<Level>,
         on_error: Option<OnError>,
     ) -> Result<Engine> {
@@ -189,6 +194,7 @@ impl Engine {
             when_full: ring_options.when_full,
             part_bytes,
             sync_at,
+            levels,
             fork: ForkWord::new().map_err(failed)?,
             closed: AtomicBool::new(false),
             trouble: AtomicU8::new(Refused::Full as u8),

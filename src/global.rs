@@ -13,6 +13,7 @@ use arc_swap::{ArcSwapOption, Guard};
 
 use crate::category::is_below;
 use crate::error::{Error, ErrorKind, Result};
+use crate::level_table::LevelTable;
 use crate::levels::check_prefix;
 use crate::logger::Logger;
 use crate::site::Site;
@@ -81,12 +82,12 @@ fn tell(sites: &[&'static Site], targets: &[Target]) {
     }
 }
 
-/// Makes a change to the levels of `logger`; if calls without `logger:` go to it, each site knows of it when this returns.
-pub(crate) fn change_levels(logger: &Logger, change: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Makes a change to the levels of a logger; if calls without `logger:` go to it, each site knows of it when this returns.
+pub(crate) fn change_levels(levels: &LevelTable, change: impl FnOnce() -> Result<()>) -> Result<()> {
     let sites = sites();
     change()?;
     let targets = targets();
-    if list(&targets).iter().filter_map(|target| target.logger.as_ref()).any(|target| target.is(logger)) {
+    if list(&targets).iter().filter_map(|target| target.logger.as_ref()).any(|logger| logger.has_levels(levels)) {
         tell(&sites, list(&targets));
     }
     Ok(())

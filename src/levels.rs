@@ -1,6 +1,7 @@
 //! Which level each category is logged from on, and the text form of that: `info,net=trace,db.pool=off`.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::str::FromStr;
 
 use crate::category::{dotted, is_below};
@@ -80,6 +81,11 @@ impl Levels {
         }
     }
 
+    /// The same levels, with the default said where nothing is set for all categories.
+    pub(crate) fn in_full(&self) -> Levels {
+        Levels { all: self.all.or(Some(DEFAULT)), prefixes: self.prefixes.clone() }
+    }
+
     /// The least threshold of any category.
     pub(crate) fn least_threshold(&self) -> u8 {
         let prefixes = self.prefixes.iter().map(|(_, level)| threshold(*level));
@@ -96,6 +102,21 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<Cow<'_, str>> {
     }
     let text = format!("{prefix:?} is no category: give names with dots between them, as net.http");
     Err(Error::new(ErrorKind::Invalid, text))
+}
+
+/// What is set, as it can be parsed again: `info,net=trace,net.tls=off`.
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.all.iter().map(|level| ("", level));
+        let prefixes = self.prefixes.iter().map(|(prefix, level)| (prefix.as_str(), level));
+        for (number, (prefix, level)) in all.chain(prefixes).enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            let equals = if prefix.is_empty() { "" } else { "=" };
+            let level = level.map_or("off".to_owned(), |level| level.to_string().to_lowercase());
+            write!(f, "{comma}{prefix}{equals}{level}")?;
+        }
+        Ok(())
+    }
 }
 
 impl FromStr for Levels {
@@ -152,6 +173,16 @@ mod tests {
         assert_eq!("".parse::<Levels>().unwrap(), Levels::new());
         assert_eq!(" , INFO , ".parse::<Levels>().unwrap().of("any"), Some(Level::Info));
         assert_eq!("off".parse::<Levels>().unwrap().least_threshold(), OFF);
+    }
+
+    #[test]
+    fn the_text_says_what_is_set_and_is_read_back() {
+        for text in ["", "warn", "net=trace", "off,net.http=trace,db=off"] {
+            let levels: Levels = text.parse().unwrap();
+            assert_eq!(levels.to_string(), text);
+        }
+        assert_eq!(" Info, shop::net=TRACE ,".parse::<Levels>().unwrap().to_string(), "info,shop.net=trace");
+        assert_eq!("db=off".parse::<Levels>().unwrap().in_full().to_string(), "info,db=off");
     }
 
     #[test]

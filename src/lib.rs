@@ -124,6 +124,7 @@ pub mod frame;
 mod global;
 mod home;
 pub mod json;
+mod level_table;
 mod levels;
 mod links;
 mod log;
@@ -151,6 +152,7 @@ mod ring;
 #[doc(hidden)]
 pub mod ring_builder;
 mod roll;
+mod running_levels;
 pub mod scan;
 mod seal;
 pub mod segment;
@@ -188,6 +190,7 @@ pub use options::{Clock, Compression, KeepFree, Options, Retention, RingOptions,
 pub use panics::log_panics;
 pub use reader::{LogReader, is_log_dir, snapshot_of};
 pub use report::Report;
+pub use running_levels::{RunningLevels, running_levels, set_running_levels};
 pub use snapshot::{RingInfo, Snapshot};
 pub use stat::LogStat;
 pub use stats::{LoggerStats, WriterStats};

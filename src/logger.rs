@@ -3,8 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::builder::LoggerBuilder;
@@ -12,7 +11,8 @@ use crate::capture::KeptList;
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result, is_no_space};
 use crate::global::{self, GlobalGuard};
-use crate::levels::{Levels, threshold};
+use crate::level_table::LevelTable;
+use crate::levels::Levels;
 use crate::log::Log;
 use crate::mirror::Mirror;
 use crate::site::Site;
@@ -50,48 +50,10 @@ pub struct Logger(Arc<Inner>);
 pub(crate) type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
 
 struct Inner {
-    levels: LevelTable,
+    levels: Arc<LevelTable>,
     log: Log,
     mirror: Option<Mirror>,
     drop_wait: Duration,
-}
-
-/// What the levels say, and short cuts to that.
-struct LevelTable {
-    levels: Mutex<Levels>,
-    /// The least threshold of any category.
-    least: AtomicU8,
-    /// A number that no other state of any logger's levels has.
-    key: AtomicU64,
-    /// What they say of call sites that are used with other loggers, too: `[number of the site, 31 bits | key, lower 32 bits |
-    /// on, 1 bit]`, at the number modulo the length.
-    known: Box<[AtomicU64]>,
-}
-
-/// Call sites whose levels a logger knows besides what the sites know themselves.
-const KNOWN_SITES: usize = 1024;
-
-impl LevelTable {
-    fn new(levels: Levels) -> LevelTable {
-        let least = AtomicU8::new(levels.least_threshold());
-        let known = (0..KNOWN_SITES).map(|_| AtomicU64::new(0)).collect();
-        LevelTable { levels: Mutex::new(levels), least, key: AtomicU64::new(next_key()), known }
-    }
-
-    /// What is known of a site under these levels, if anything; and where to put it down.
-    fn known(&self, site: &Site, key: u64) -> (Option<bool>, &AtomicU64, u64) {
-        let number = u64::from(site.number());
-        let place = &self.known[number as usize % KNOWN_SITES];
-        let word = number << 33 | (key & u64::from(u32::MAX)) << 1;
-        let found = place.load(Relaxed);
-        ((number > 0 && found & !1 == word).then_some(found & 1 == 1), place, word)
-    }
-}
-
-/// The next key; 0 is that of a site which has never asked.
-fn next_key() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Relaxed)
 }
 
 /// Why an entry was not accepted.
@@ -154,8 +116,7 @@ impl Logger {
         LoggerBuilder::new(dir.as_ref())
     }
 
-    pub(crate) fn start(levels: Levels, log: Log, mirror: Option<Mirror>, drop_wait: Duration) -> Logger {
-        let levels = LevelTable::new(levels);
+    pub(crate) fn start(levels: Arc<LevelTable>, log: Log, mirror: Option<Mirror>, drop_wait: Duration) -> Logger {
         Logger(Arc::new(Inner { levels, log, mirror, drop_wait }))
     }
 
@@ -188,19 +149,12 @@ impl Logger {
     /// `Invalid` if `prefix` is no name of a category.
     pub fn set_level(&self, prefix: &str, level: impl Into<Option<Level>>) -> Result<()> {
         let level = level.into();
-        global::change_levels(self, || {
-            let table = &self.0.levels;
-            let mut levels = table.levels.lock().unwrap_or_else(PoisonError::into_inner);
-            levels.set(prefix, level)?;
-            table.least.store(levels.least_threshold(), Relaxed);
-            table.key.store(next_key(), Relaxed);
-            Ok(())
-        })
+        self.0.levels.change(|levels| levels.set(prefix, level))
     }
 
     /// The levels as they are set now.
     pub fn levels(&self) -> Levels {
-        self.0.levels.levels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.levels.levels()
     }
 
     /// Has all that was logged before written to the segments, where other processes see it.
@@ -242,15 +196,14 @@ impl Logger {
         self.0.drop_wait
     }
 
-    /// Whether `other` is a handle of the same log.
-    pub(crate) fn is(&self, other: &Logger) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    /// Whether these are its levels.
+    pub(crate) fn has_levels(&self, levels: &LevelTable) -> bool {
+        std::ptr::eq(&*self.0.levels, levels)
     }
 
     /// Whether this level of this category is logged.
     pub(crate) fn logs(&self, level: Level, category: &str) -> bool {
-        let levels = self.0.levels.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        level as u8 >= threshold(levels.of(category))
+        self.0.levels.logs(level, category)
     }
 
     /// Hands an entry to the log.
@@ -277,26 +230,7 @@ impl Site {
     /// Whether this logger logs this call.
     #[inline]
     pub fn is_enabled_in(&'static self, logger: &Logger) -> bool {
-        let table = &logger.0.levels;
-        if self.level as u8 >= table.least.load(Relaxed) {
-            let key = table.key.load(Relaxed);
-            return self.verdict(key).unwrap_or_else(|| self.ask(logger, key));
-        }
-        false
-    }
-
-    /// Another logger has used this site last, or the levels have changed.
-    #[cold]
-    #[inline(never)]
-    fn ask(&'static self, logger: &Logger, key: u64) -> bool {
-        let (known, place, word) = logger.0.levels.known(self, key);
-        let is_on = known.unwrap_or_else(|| {
-            let is_on = logger.logs(self.level, &self.category());
-            place.store(word | u64::from(is_on), Relaxed);
-            is_on
-        });
-        self.set_verdict(key, is_on);
-        is_on
+        logger.0.levels.enables(self)
     }
 
     /// Logs to the global logger of its category.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::harness::{assert_current, logtool, on_terminal, repository, temp_dir};
 
-const COMMANDS: [&str; 8] = ["write", "cat", "tail", "verify", "repair", "decompress", "stat", "tour"];
+const COMMANDS: [&str; 9] = ["write", "cat", "tail", "verify", "repair", "decompress", "stat", "level", "tour"];
 
 #[test]
 fn help_is_short_with_h_and_has_examples_with_help() {
@@ -46,6 +46,8 @@ fn misuse_exits_2_and_says_why_on_stderr() {
         (&["verify", "-q", "--json", "log"], "cannot be used with"),
         (&["decompress", "--frames", "log"], "--output <FILE>"),
         (&["repair", "--dry-run", "-o", "new", "log"], "cannot be used with"),
+        (&["level", "log", "net=loud"], "use trace, debug, info, warn, error, fatal or off"),
+        (&["level", "log", "info", "a..b=info"], "give names with dots between them"),
     ] {
         let outcome = logtool().args(args).run().expect_code(2);
         assert_eq!(outcome.text(), "", "{args:?}");

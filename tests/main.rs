@@ -18,6 +18,7 @@ mod json;
 mod kill_counts;
 mod kill_faults;
 mod kill_tally;
+mod level_cli;
 mod log_calls;
 mod log_formats;
 mod log_global;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use logtool::Levels;
 
 use crate::duration::Period;
 use crate::examples;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Repair(RepairArgs),
     Decompress(DecompressArgs),
     Stat(StatArgs),
+    Level(LevelArgs),
     Tour(TourArgs),
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -267,6 +269,25 @@ pub(crate) struct StatArgs {
 
     #[command(flatten)]
     pub(crate) logs: LogArgs,
+}
+
+/// Show and change which levels a running program logs
+///
+/// DIR is a log that a program writes through the library now. The levels that are in force are printed, as they can be given
+/// back to this command or to the program's environment. What is given here is set first; what it does not name stays as it is.
+/// A running program takes it over within a second; it holds until the program ends.
+#[derive(Args, Debug)]
+#[command(after_long_help = examples::LEVEL)]
+pub(crate) struct LevelArgs {
+    /// Directory of the log
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    /// LEVEL for all categories, or CATEGORY=LEVEL for one and those below it; several with commas or spaces between them
+    ///
+    /// LEVEL is trace, debug, info, warn, error, fatal or off. A category need not have logged yet.
+    #[arg(value_name = "SPEC")]
+    pub(crate) levels: Vec<Levels>,
 }
 
 /// Show on this disk what logtool is for

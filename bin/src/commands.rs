@@ -3,6 +3,7 @@
 mod cat;
 mod decompress;
 mod generate;
+mod level;
 mod repair;
 mod stat;
 mod tail;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: &Command, ui: &Ui) -> anyhow::Result<Status> {
         Command::Repair(args) => repair::run(args, ui),
         Command::Decompress(args) => decompress::run(args, ui),
         Command::Stat(args) => stat::run(args, ui),
+        Command::Level(args) => level::run(args, ui),
         Command::Tour(args) => tour::run(args, ui),
         Command::Generate(args) => generate::run(args),
     }

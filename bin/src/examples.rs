@@ -113,6 +113,18 @@ Exit status:
   0  all logs are shown; whether they are sound, verify tells
   2  one of them could not be read";
 
+pub(crate) const LEVEL: &str = "Examples:
+  What a program logs now:
+      logtool level /var/log/shop
+  See each step of one part of it, and nothing of another:
+      logtool level /var/log/shop net.http=trace metrics=off
+  Back to usual:
+      logtool level /var/log/shop net.http=info,metrics=info
+
+Exit status:
+  0  the levels are as printed
+  2  they could not be asked or changed: no program writes the log, it keeps no ring file, or it did not answer within 3 s";
+
 pub(crate) const TOUR: &str = "Examples:
   In a temporary directory:
       logtool tour

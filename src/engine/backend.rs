@@ -25,6 +25,7 @@ use crate::ring::stamp::Calibration;
 use crate::ring::{Consumer, heavy_fence, lock};
 use crate::writer::Writer;
 
+use super::level_requests::LevelRequests;
 use super::sink::{Numbers, Sink};
 use super::{LongEntry, Request, Shared};
 
@@ -63,6 +64,7 @@ pub(super) struct Backend {
     sync_failures: u64,
     /// Bytes of rings that made no sense, so far.
     damaged_bytes: u64,
+    level_requests: LevelRequests,
     next_tick: Instant,
     /// Passes in a row that found nothing.
     idle_passes: usize,
@@ -80,6 +82,7 @@ impl Backend {
             sync_waiters: Vec::new(),
             sync_failures: 0,
             damaged_bytes: 0,
+            level_requests: LevelRequests::default(),
             next_tick: Instant::now(),
             idle_passes: 0,
             troubles: 0,
@@ -392,6 +395,7 @@ impl Backend {
         self.sink.anchor = self.sink.calibration.renew();
         // What it is good for is seen only after a kill, and an older one does, too.
         let _ = lock(&self.shared.claims).set_anchor(&self.sink.anchor);
+        self.level_requests.look(&self.shared);
         let result = self.sink.writer.tick(clock::now_ns());
         let stats = self.sink.writer.stats();
         let troubles = stats.troubles();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::options::RingOptions;
 use crate::ring::file::{Anchor, SectionKind, encode_owner};
+use crate::ring::level_area::LevelRecord;
 use crate::ring::live::Rings;
 use crate::ring::mapping::MappedRing;
 use crate::ring::record::SHARED_TSEQ;
@@ -124,6 +125,16 @@ impl Claims {
 
     pub(super) fn set_anchor(&mut self, anchor: &Anchor) -> io::Result<()> {
         self.rings.set_anchor(anchor)
+    }
+
+    /// The levels that somebody asks for through the ring file, and those that it tells to be in force.
+    pub(super) fn level_records(&self) -> [Option<LevelRecord>; 2] {
+        self.rings.level_records()
+    }
+
+    /// Puts the levels in force into the ring file.
+    pub(super) fn tell_levels(&self, record: &LevelRecord) -> io::Result<()> {
+        self.rings.tell_levels(record)
     }
 
     /// Removes the ring file.

@@ -7,6 +7,7 @@
 //!                           | index u64 | part_bytes u64 | crc u32
 //!              1024, 3072   twice: clock anchor: stamp u64 | time_ns i64 | ns per tick, 32.32 fixed point, u64 | crc u32
 //!              1536, 3584   sections in the file u32, twice: raised once a section is whole; 0 where it is not kept
+//!              3104, 3592   levels that are asked for, levels in force: see `level_area`
 //! section header  0, 2048   twice: run_id u64 | bytes u64 | number u32 | kind u32 | crc u32
 //!                 128       written u64             these are of rings only, and change while the run lives:
 //!                 192, 256  read u64, twice
@@ -77,7 +78,7 @@ fn unseal(bytes: &[u8], seed: u64) -> Option<Fields<'_>> {
     (seeded_crc(seed, covered) == u32::from_le_bytes(*crc)).then(|| Fields::new(covered))
 }
 
-fn seeded_crc(seed: u64, bytes: &[u8]) -> u32 {
+pub(super) fn seeded_crc(seed: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(seed as u32 ^ (seed >> 32) as u32);
     hasher.update(bytes);
     hasher.finalize()

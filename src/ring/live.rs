@@ -8,6 +8,7 @@ use crate::ring::file::{
     ANCHOR, Anchor, FileHeader, PAGE_BYTES, SECOND_COPY, SECTIONS, SectionHeader, SectionKind, push_definition,
     ring_name,
 };
+use crate::ring::level_area::{IN_FORCE, LevelRecord};
 use crate::ring::mapping::MappedRing;
 use crate::storage::{Storage, StorageFile};
 
@@ -139,6 +140,20 @@ impl Rings {
         let at = [ANCHOR, SECOND_COPY + ANCHOR][file.anchor_copy];
         file.anchor_copy = 1 - file.anchor_copy;
         write_whole(&*file.file, &anchor.encode(self.run_id), at as u64)
+    }
+
+    /// What stands where levels are asked for, and where those in force are told.
+    pub(crate) fn level_records(&self) -> [Option<LevelRecord>; 2] {
+        let mut page = [0; PAGE_BYTES];
+        // What can't be read is zeros, which is nothing, and looked for again.
+        let _ = self.file.as_ref().map(|file| file.file.read_full_at(&mut page, 0));
+        [LevelRecord::asked_in(&page, self.run_id), LevelRecord::in_force_in(&page, self.run_id)]
+    }
+
+    /// Puts down the levels in force, for whoever asks.
+    pub(crate) fn tell_levels(&self, record: &LevelRecord) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        write_whole(&*file.file, &record.encode(self.run_id), IN_FORCE as u64)
     }
 
     /// Removes the file: all that was in it stands in segments.
