@@ -148,8 +148,14 @@ impl LoggerBuilder {
         self
     }
 
+    /// Sets [`RingOptions::ring_dir`]; [`open`](LoggerBuilder::open) makes the directory if it is not there.
+    pub fn ring_dir(mut self, dir: impl Into<PathBuf>) -> LoggerBuilder {
+        self.rings.ring_dir = Some(dir.into());
+        self
+    }
+
     /// Keeps the rings in the memory of the process: a `kill -9` then loses what was not written yet, some milliseconds. For
-    /// file systems that can't map files.
+    /// file systems that can't keep rings.
     pub fn memory_rings(mut self) -> LoggerBuilder {
         self.rings.in_memory = true;
         self
@@ -174,6 +180,9 @@ impl LoggerBuilder {
     /// As [`Writer::open`]; `Io` too where no rings can be made.
     pub fn open(self) -> Result<Logger> {
         let storage = make_directory(&self.dir, &self.options)?;
+        if let Some(ring_dir) = self.rings.ring_dir.as_ref().filter(|_| !self.is_synchronous && !self.rings.in_memory) {
+            make_directory(ring_dir, &self.options)?;
+        }
         self.open_on(storage)
     }
 

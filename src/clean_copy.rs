@@ -6,6 +6,8 @@ use std::sync::Arc;
 use crate::active::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repair::{Repaired, plan, repair_as};
+use crate::ring::file::index_of_name;
+use crate::ring::place::Place;
 use crate::snapshot::Snapshot;
 use crate::state::LOCK_NAME;
 use crate::storage::{ReadAt, Storage};
@@ -76,7 +78,12 @@ fn copy_and_repair(
 }
 
 fn copy(from: &dyn Storage, to: &dyn Storage, name: &str, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
-    let source = from.open(name).map_err(|error| Error::io("cannot open", error).at(from.path().join(name)))?;
+    // Rings that stand elsewhere are copied, too: the copy is whole by itself.
+    let opened = match index_of_name(name) {
+        Some(_) => Place::open(from, name).map(|place| place.file),
+        None => from.open(name),
+    };
+    let source = opened.map_err(|error| Error::io("cannot open", error).at(from.path().join(name)))?;
     let written = || -> io::Result<()> {
         let target = to.create(name)?;
         let mut buffer = vec![0u8; COPY_BYTES];

@@ -16,7 +16,7 @@ mod sink;
 mod threads;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -168,7 +168,8 @@ impl Engine {
         let writer = if ring_options.in_memory {
             Writer::open_on(storage, options)?
         } else {
-            let files = Arc::clone(&storage);
+            let (files, ring_dir) = (Arc::clone(&storage), ring_options.ring_dir.as_deref());
+            refuse_unfit(&*storage, ring_dir)?;
             Writer::open_with_rings(storage, options, |header| {
                 let header = FileHeader {
                     pid: header.pid,
@@ -178,7 +179,7 @@ impl Engine {
                     index: header.index,
                     part_bytes: part_bytes as u64,
                 };
-                rings = Some(Rings::create(&files, &header).map_err(failed)?);
+                rings = Some(Rings::create(&files, ring_dir, &header).map_err(failed)?);
                 Ok(())
             })?
         };
@@ -256,6 +257,22 @@ impl Engine {
         let writer = lock(&self.0.writer_stats).clone();
         LoggerStats { writer, refused: self.0.counters.refused.load(Relaxed) }
     }
+}
+
+/// Refuses a directory whose file system can't keep rings, before anything is made.
+fn refuse_unfit(storage: &dyn Storage, ring_dir: Option<&Path>) -> Result<()> {
+    let place = ring_dir.unwrap_or(storage.path());
+    let failed = |error| Error::io("cannot tell whether rings can stand there", error).at(place);
+    let why = match ring_dir {
+        Some(dir) => storage.elsewhere(dir).and_then(|there| there.unfit_for_rings()),
+        None => storage.unfit_for_rings(),
+    };
+    let Some(why) = why.map_err(failed)? else { return Ok(()) };
+    let text = format!(
+        "rings can't stand there, as {why}: keep them on another file system with `.ring_dir(path)`, or in memory with \
+         `.memory_rings()`, which loses at a kill what was not written yet"
+    );
+    Err(Error::new(ErrorKind::Invalid, text).at(place))
 }
 
 impl Drop for Engine {

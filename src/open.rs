@@ -23,6 +23,7 @@ use crate::retention::{
     take_maintenance_lock,
 };
 use crate::ring::file::ring_name;
+use crate::ring::place::Place;
 use crate::roll::{create_segment, random_id};
 use crate::segment::{SegmentHeader, SegmentName};
 use crate::snapshot::Snapshot;
@@ -252,7 +253,7 @@ fn refuse_other_directories(storage: &dyn Storage) -> Result<()> {
 /// was killed; `None` if there is none.
 fn lock_ring(storage: &dyn Storage, index: u64) -> Result<Option<Arc<dyn StorageFile>>> {
     let name = ring_name(index);
-    let locked = match storage.open_write(&name) {
+    let locked = match Place::open(storage, &name).and_then(|place| place.open_write(storage, &name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.and_then(|file| file.try_lock().map(|_| file)),
     };

@@ -1,5 +1,6 @@
 //! Every tunable of the writer, with its unit, its bounds, its default, and the reason for it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock;
@@ -84,7 +85,7 @@ pub enum WhenFull {
 }
 
 /// How the rings of a [`Logger`](crate::Logger) work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingOptions {
     /// Bytes of each thread's ring, a power of two from 4 KiB to 256 MiB. Default 1 MiB: some 4,000 entries of 200 bytes,
     /// which is what comes at full speed while the backend waits for the disk for half a millisecond.
@@ -94,6 +95,10 @@ pub struct RingOptions {
     /// Whether the rings are in the memory of the process only: a `kill -9` then loses what was not written yet, some
     /// milliseconds. For file systems that can't map files. Default: no.
     pub in_memory: bool,
+    /// The directory of the ring file, where that is not to be the log's: for a log on a file system that can't keep rings, one
+    /// that can, such as a tmpfs (whose files end with the machine's run, as the rings then do) or a local disk. Many logs may
+    /// share it. Readers, the next writer and `repair` find it as long as it is there under the same path. Default: none.
+    pub ring_dir: Option<PathBuf>,
     /// Default: wait for up to 10 ms, which outlasts what a busy machine makes a thread wait; then drop.
     pub when_full: WhenFull,
     /// Default: the TSC.
@@ -106,6 +111,7 @@ impl Default for RingOptions {
             ring_bytes: 1 << 20,
             rings_max: 64,
             in_memory: false,
+            ring_dir: None,
             when_full: WhenFull::Wait(Duration::from_millis(10)),
             clock: Clock::Tsc,
         }

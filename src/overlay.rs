@@ -122,6 +122,10 @@ impl Storage for OverlayStorage {
         self.base.space()
     }
 
+    fn elsewhere(&self, dir: &Path) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(OverlayStorage::new(self.base.elsewhere(dir)?)))
+    }
+
     fn boot_id(&self) -> [u8; 16] {
         self.base.boot_id()
     }

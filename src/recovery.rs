@@ -10,6 +10,7 @@
 //! | holds entries above the thread seqs in the run's segments | a new segment of that run gets them, merged by time stamp |
 //! | holds none of these | nothing is appended |
 //! | is damaged | the same; the end of the log is then unknown, and the file goes to quarantine |
+//! | should stand elsewhere, and is not there | nothing is lost if its run had closed the log, was recovered, or never had a segment; otherwise as one that is damaged |
 //!
 //! The new segment is made under another name and renamed once it is whole, and the ring file is removed only after the next
 //! run has written its run start (or, by `repair`, after the segment is there). So recovery can be stopped anywhere and begun
@@ -21,6 +22,7 @@ mod append;
 mod file;
 mod known;
 mod merge;
+mod remove;
 mod ring;
 
 use std::io;
@@ -33,9 +35,9 @@ use crate::format::{HEADER_BYTES, SEGMENT_PLACEHOLDER, SEGMENT_RECOVERED, VOID_S
 use crate::frame::frame_bytes;
 use crate::open::{Next, Past, first_seq_kept};
 use crate::record::write_record;
-use crate::repair_apply::set_aside;
 use crate::retention::make_room;
 use crate::ring::file::{FileHeader, index_of_name};
+use crate::ring::place::Place;
 use crate::segment::SegmentHeader;
 use crate::snapshot::{SegmentInfo, Snapshot};
 use crate::state::{LOCK_NAME, WriterState};
@@ -44,6 +46,7 @@ use crate::sync::sync_segments;
 
 pub(crate) use append::remove_unfinished;
 pub(crate) use file::Stretch;
+pub(crate) use remove::{remove_rings, set_rings_aside};
 
 use append::Append;
 use file::{DeadFile, RingFile};
@@ -90,6 +93,7 @@ impl How {
 pub(crate) struct RingFate {
     pub(crate) name: String,
     pub(crate) index: u64,
+    /// Bytes in the log's directory.
     pub(crate) bytes: u64,
     /// 0 where it is not known.
     pub(crate) run_id: u64,
@@ -131,7 +135,7 @@ impl Recovered {
         self.rings.iter().map(|ring| ring.index).max().unwrap_or(0)
     }
 
-    /// Bytes of the files that are going to be removed.
+    /// Bytes in the log's directory that are going to be removed.
     pub(crate) fn bytes(&self) -> u64 {
         self.rings.iter().filter(|ring| ring.damage.is_empty()).map(|ring| ring.bytes).sum()
     }
@@ -143,7 +147,11 @@ impl Recovered {
     pub(crate) fn remove(&self, storage: &dyn Storage, with_damaged: bool, is_synced: bool) -> Result<()> {
         let mut removed = false;
         for ring in self.rings.iter().filter(|ring| with_damaged || ring.is_settled || ring.damage.is_empty()) {
-            let done = if ring.damage.is_empty() { storage.remove(&ring.name) } else { set_aside(storage, &ring.name) };
+            let done = if ring.damage.is_empty() {
+                remove_rings(storage, &ring.name)
+            } else {
+                set_rings_aside(storage, &ring.name)
+            };
             done.map_err(|error| Error::io("cannot remove the ring file", error).at(storage.path().join(&ring.name)))?;
             removed = true;
         }
@@ -163,7 +171,8 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>
     let failed = |error| Error::io("cannot read the rings", error).at(storage.path());
     let mut files = RingFile::all(&**storage).map_err(failed)?;
     if how.is_live {
-        files.retain(|file| file.file.is_locked().is_ok_and(|is_locked| !is_locked));
+        // Whether one that can't be reached is of that writer nobody can tell.
+        files.retain(|file| !file.is_lost && file.file.is_locked().is_ok_and(|is_locked| !is_locked));
     }
     let mut recovered = Recovered::default();
     if files.is_empty() {
@@ -193,8 +202,10 @@ fn segments_of(storage: &Arc<dyn Storage>) -> Result<Snapshot> {
 /// # Errors
 /// What the system says while listing.
 pub(crate) fn has_dead_rings(storage: &dyn Storage) -> io::Result<bool> {
-    let is_dead =
-        |name: &String| storage.open(name).and_then(|file| file.is_locked()).is_ok_and(|is_locked| !is_locked);
+    let is_dead = |name: &String| {
+        Place::open(storage, name)
+            .is_ok_and(|place| !place.is_lost && place.file.is_locked().is_ok_and(|locked| !locked))
+    };
     Ok(storage.names()?.iter().filter(|name| index_of_name(name).is_some()).any(is_dead))
 }
 
@@ -242,7 +253,7 @@ impl Recovery<'_> {
         let mut fate = RingFate {
             name: file.name.clone(),
             index: file.index,
-            bytes: file.bytes,
+            bytes: file.bytes_here,
             run_id: 0,
             is_settled: false,
             entries: 0,
@@ -266,9 +277,13 @@ impl Recovery<'_> {
         if fate.is_settled && self.how.only_reads {
             return Ok(Some(fate));
         }
-        let dead = DeadFile::read(file, header).map_err(&failed)?;
+        let mut dead = DeadFile::read(file, header).map_err(&failed)?;
         let known = Known::of(&snapshot, header.run_id, file.index, dead.ring_bytes.min(file.bytes))?;
         fate.entries = known.recovered;
+        let was_needed = has_segment && !(known.is_closed || known.has_recovered || fate.is_settled);
+        if file.is_lost && was_needed {
+            dead.damage.push(Stretch { offset: 0, len: file.bytes, cost: None });
+        }
         let mut merge = Merge::new(dead, known, fate.class).map_err(&failed)?;
         if fate.is_settled {
             merge.look_through().map_err(&failed)?;
@@ -285,7 +300,8 @@ impl Recovery<'_> {
         }
         let known = merge.known();
         let is_evidence = self.how.leaves_evidence && known.has_segments && !(known.has_recovered || known.is_closed);
-        if append.is_none() && is_evidence {
+        // Rings that nobody has looked at are none: what they held stays unknown.
+        if append.is_none() && is_evidence && !file.is_lost {
             let time_ns = known.newest_ns.unwrap_or(0);
             append = Some(self.begin(&header, file.index, time_ns)?);
         }
@@ -308,7 +324,7 @@ impl Recovery<'_> {
             return Ok(Some(fate));
         }
         let failed = |error| Error::io("cannot remove", error).at(self.storage.path().join(&fate.name));
-        self.storage.remove(&fate.name).map_err(failed)?;
+        remove_rings(&**self.storage, &fate.name).map_err(failed)?;
         Ok(None)
     }
 

@@ -15,8 +15,10 @@ use crate::format::{FRAME_HEADER_BYTES, FrameKind, PAYLOAD_BYTES_MAX};
 use crate::frame::{Seed, frame_bytes, push_frame};
 use crate::options::Options;
 use crate::record::write_record;
+use crate::recovery::set_rings_aside;
 use crate::repair::{Plan, Step};
 use crate::repair_plan::{PLACEHOLDER_LOSS_BYTES, placeholder_seal};
+use crate::ring::file::index_of_name;
 use crate::segment::SegmentHeader;
 use crate::storage::{ReadAt, Storage, StorageFile};
 
@@ -93,6 +95,7 @@ impl Repair<'_> {
             Step::Placeholder { segment, header, seqs, class, replaces } => {
                 self.placeholder(segment, header, *seqs, *class, replaces.as_deref())?;
             }
+            Step::SetAside { segment } if index_of_name(segment).is_some() => set_rings_aside(self.storage, segment)?,
             Step::SetAside { segment } => set_aside(self.storage, segment)?,
             Step::Rename { segment, to } => self.rename_to_free(segment, to)?,
             Step::Record { state } => {
@@ -126,7 +129,7 @@ impl Repair<'_> {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.copy_to_new(UNFINISHED_SAVE, file.as_ref(), offset, len)?;
+                    copy_to_new(self.storage, UNFINISHED_SAVE, file.as_ref(), offset, len)?;
                     self.storage.rename(UNFINISHED_SAVE, &name)?;
                     return self.storage.sync_dir();
                 }
@@ -134,30 +137,6 @@ impl Repair<'_> {
             }
         }
         Err(io::Error::other("quarantine holds too many saves of this place: move them elsewhere"))
-    }
-
-    fn copy_to_new(&self, name: &str, from: &dyn StorageFile, offset: u64, len: u64) -> io::Result<()> {
-        self.remove_unfinished(name)?;
-        let to = self.storage.create(name)?;
-        let mut buffer = vec![0u8; COPY_BYTES];
-        let mut done = 0;
-        while done < len {
-            let part = (len - done).min(COPY_BYTES as u64) as usize;
-            let count = from.read_full_at(&mut buffer[..part], offset + done)?;
-            if count == 0 {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-            }
-            write_whole(to.as_ref(), &buffer[..count], done)?;
-            done += count as u64;
-        }
-        to.sync()
-    }
-
-    fn remove_unfinished(&self, name: &str) -> io::Result<()> {
-        match self.storage.remove(name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
     }
 
     /// Writes the seal of a segment whose frames up to `offset` are all valid.
@@ -224,7 +203,7 @@ impl Repair<'_> {
         let mut payload = Vec::new();
         placeholder_seal(next_seq.saturating_sub(1)).encode(offset, &mut payload);
         push_frame(&mut bytes, seed, offset, FrameKind::Seal, 0, next_seq, &payload);
-        self.remove_unfinished(UNFINISHED_NAME)?;
+        remove_unfinished(self.storage, UNFINISHED_NAME)?;
         let file = self.storage.create(UNFINISHED_NAME)?;
         write_whole(file.as_ref(), &bytes, 0)?;
         file.sync()?;
@@ -246,8 +225,45 @@ impl Repair<'_> {
     }
 }
 
+fn copy_to_new(storage: &dyn Storage, name: &str, from: &dyn StorageFile, offset: u64, len: u64) -> io::Result<()> {
+    remove_unfinished(storage, name)?;
+    let to = storage.create(name)?;
+    let mut buffer = vec![0u8; COPY_BYTES];
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(COPY_BYTES as u64) as usize;
+        let count = from.read_full_at(&mut buffer[..part], offset + done)?;
+        if count == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        write_whole(to.as_ref(), &buffer[..count], done)?;
+        done += count as u64;
+    }
+    to.sync()
+}
+
+fn remove_unfinished(storage: &dyn Storage, name: &str) -> io::Result<()> {
+    match storage.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Moves a whole file to quarantine.
 pub(crate) fn set_aside(storage: &dyn Storage, segment: &str) -> io::Result<()> {
+    storage.rename(segment, &free_in_quarantine(storage, segment)?)?;
+    storage.sync_dir()
+}
+
+/// Copies a file, of `len` bytes, to quarantine as if it had this name in the log's directory.
+pub(crate) fn copy_aside(storage: &dyn Storage, name: &str, file: &dyn StorageFile, len: u64) -> io::Result<()> {
+    copy_to_new(storage, UNFINISHED_SAVE, file, 0, len)?;
+    storage.rename(UNFINISHED_SAVE, &free_in_quarantine(storage, name)?)?;
+    storage.sync_dir()
+}
+
+/// An empty file in quarantine, for what has this name in the log's directory.
+fn free_in_quarantine(storage: &dyn Storage, segment: &str) -> io::Result<String> {
     for number in 1..NAMES_MAX {
         let name = numbered(&format!("quarantine/{segment}"), number);
         let is_free = match storage.create(&name) {
@@ -257,8 +273,7 @@ pub(crate) fn set_aside(storage: &dyn Storage, segment: &str) -> io::Result<()> 
             Err(error) => return Err(error),
         };
         if is_free {
-            storage.rename(segment, &name)?;
-            return storage.sync_dir();
+            return Ok(name);
         }
     }
     Err(io::Error::other("quarantine holds too many files of this name: move them elsewhere"))

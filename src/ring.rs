@@ -11,6 +11,7 @@ pub(crate) mod fork;
 pub(crate) mod level_area;
 pub(crate) mod live;
 pub(crate) mod mapping;
+pub(crate) mod place;
 pub(crate) mod primitives;
 pub(crate) mod protocol;
 pub(crate) mod record;

@@ -1,5 +1,7 @@
 //! Ring files made by hand: what a run leaves that is killed with entries in its rings. For tests.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::entry::CallSite;
@@ -9,6 +11,7 @@ use crate::ring::file::{
     ANCHOR, Anchor, FileHeader, OWNER, PAGE_BYTES, READ, REFUSED_LEVEL, REFUSED_TSEQ, SECOND_COPY, SECTIONS,
     SectionHeader, SectionKind, WRITTEN, encode_owner, push_definition, ring_name,
 };
+use crate::ring::place::Pointer;
 use crate::ring::record::{
     RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, RecordHead, SHARED_TSEQ, finish_record, record_bytes, write_skip,
 };
@@ -62,6 +65,15 @@ impl RingFileBuilder {
     pub fn of_log(mut self, log_id: u64) -> RingFileBuilder {
         self.header.log_id = log_id;
         self
+    }
+
+    /// What stands in the log's directory `home` if the file stands in `dir`, and the path of the file there.
+    ///
+    /// # Errors
+    /// `InvalidInput` where a path is too long.
+    pub fn pointer(&self, dir: &Path, home: &Path) -> io::Result<(Vec<u8>, PathBuf)> {
+        let pointer = Pointer::new(dir, home, self.header)?;
+        Ok((pointer.encode(), pointer.path))
     }
 
     /// Sets how long a part is.

@@ -18,6 +18,7 @@ use crate::levels::Levels;
 use crate::reader::is_log_dir;
 use crate::ring::file::{FileHeader, PAGE_BYTES, index_of_name};
 use crate::ring::level_area::{ASKED, ASKED_TEXT_BYTES_MAX, LevelRecord};
+use crate::ring::place::Place;
 use crate::roll::random_id;
 use crate::state::writer_pid;
 use crate::storage::{Storage, StorageFile};
@@ -89,16 +90,16 @@ enum For {
 }
 
 /// The ring file of the run that goes on, and that run; a run that has ended does not lock its file.
-fn live_ring_file(storage: &OsStorage) -> io::Result<Option<(String, u64)>> {
+fn live_ring_file(storage: &OsStorage) -> io::Result<Option<(String, Place, u64)>> {
     for name in storage.names()?.into_iter().filter(|name| index_of_name(name).is_some()) {
-        let file = match storage.open(&name) {
+        let place = match Place::open(storage, &name) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => continue,
             opened => opened?,
         };
-        if file.is_locked()?
-            && let Some(header) = FileHeader::decode(&first_page(&*file)?)
+        if place.file.is_locked()?
+            && let Some(header) = FileHeader::decode(&place.page)
         {
-            return Ok(Some((name, header.run_id)));
+            return Ok(Some((name, place, header.run_id)));
         }
     }
     Ok(None)
@@ -132,7 +133,7 @@ impl Asked {
             let text = "nobody writes this log now: levels are those of a running program";
             return failed(ErrorKind::Closed, text.to_owned());
         };
-        let Some((name, run_id)) = live_ring_file(&storage).map_err(cannot_read)? else {
+        let Some((name, place, run_id)) = live_ring_file(&storage).map_err(cannot_read)? else {
             let text = format!(
                 "process {pid} writes this log without a ring file (`logtool write`, memory rings, or a synchronous logger): \
                  only the program itself can change its levels"
@@ -141,8 +142,8 @@ impl Asked {
         };
         let path = dir.join(&name);
         let opened = match for_what {
-            For::Reading => storage.open(&name).map_err(|error| Error::io("cannot open", error)),
-            For::Asking => storage.open_write(&name).map_err(|error| match error.kind() {
+            For::Reading => Ok(place.file),
+            For::Asking => place.open_write(&storage, &name).map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => Error::io("only who may write the log may change its levels", error),
                 _ => Error::io("cannot open to write", error),
             }),

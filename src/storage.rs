@@ -181,6 +181,23 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What the system says.
     fn space(&self) -> io::Result<Space>;
 
+    /// Another directory of the same system, which need not exist: where the rings may stand.
+    ///
+    /// # Errors
+    /// `Unsupported` for a storage that has none.
+    fn elsewhere(&self, dir: &Path) -> io::Result<Arc<dyn Storage>> {
+        let _ = dir;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Why the file system can't keep rings; `None` if it can.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn unfit_for_rings(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+
     /// The boot of this machine, so that a reboot can be told from a kill.
     fn boot_id(&self) -> [u8; 16];
 }

@@ -1,6 +1,6 @@
 //! The storage seam over the operating system's files.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, FileType, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
@@ -35,10 +35,18 @@ impl OsStorage {
 
 /// Opens what must be a regular file, without waiting for a FIFO's other end or taking a terminal.
 pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Before it is opened: that alone may do something to a device.
+    if let Ok(metadata) = std::fs::metadata(path) {
+        refuse_irregular(metadata.file_type())?;
+    }
     let file = options.custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits()).open(path)?;
-    let kind = file.metadata()?.file_type();
+    refuse_irregular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+fn refuse_irregular(kind: FileType) -> io::Result<()> {
     if kind.is_file() {
-        return Ok(file);
+        return Ok(());
     }
     let what = if kind.is_dir() {
         "a directory"
@@ -225,6 +233,15 @@ impl Storage for OsStorage {
         Ok(Space { free: stat.blocks_available() as u64 * unit, total: stat.blocks() as u64 * unit })
     }
 
+    fn elsewhere(&self, dir: &Path) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(OsStorage::new(dir, self.mode)))
+    }
+
+    fn unfit_for_rings(&self) -> io::Result<Option<String>> {
+        let found = nix::sys::statfs::statfs(&self.dir)?.filesystem_type();
+        Ok(why_unfit_for_rings(found.0 as u32))
+    }
+
     fn boot_id(&self) -> [u8; 16] {
         boot_id()
     }
@@ -254,9 +271,58 @@ fn list(dir: &Path) -> io::Result<Vec<StorageEntry>> {
     Ok(names)
 }
 
+/// File systems that can't keep rings, by the number that statfs tells (linux/magic.h, and what each tells of itself): other
+/// machines, or the server, may not see what is in a mapping here, or see it late.
+const WITHOUT_MAPPINGS: [(u32, &str); 11] = [
+    (0x0000_6969, "NFS"),
+    (0x0000_517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9p"),
+    (0x6573_5546, "FUSE"),
+    (0x00c3_6400, "Ceph"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x786f_4256, "a shared folder of VirtualBox"),
+];
+
+/// The same of those that write each page to a new place: on a full disk a write into a mapping ends the process by SIGBUS,
+/// though the file has its blocks.
+const WITHOUT_PROMISE: [(u32, &str); 3] = [(0x9123_683e, "btrfs"), (0x2fc1_2fc1, "ZFS"), (0xca45_1a4e, "bcachefs")];
+
+/// Why a file system can't keep rings. An overlay is as good as what it writes to, which nothing tells: it is let be.
+fn why_unfit_for_rings(magic: u32) -> Option<String> {
+    let name_in = |list: &[(u32, &'static str)]| list.iter().find(|(of, _)| *of == magic).map(|(_, name)| *name);
+    match (name_in(&WITHOUT_MAPPINGS), name_in(&WITHOUT_PROMISE)) {
+        (Some(name), _) => Some(format!("{name} does not promise that a mapped file is what it seems to be")),
+        (None, Some(name)) => Some(format!("{name} does not promise that a mapped file has room on a full disk")),
+        (None, None) => None,
+    }
+}
+
 /// The id that the kernel gave this boot; zeros where it tells none.
 fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_system_that_cannot_keep_rings_says_why_and_the_others_are_let_be() {
+        for (magic, name) in WITHOUT_MAPPINGS.into_iter().chain(WITHOUT_PROMISE) {
+            assert!(why_unfit_for_rings(magic).unwrap().starts_with(name), "{name}");
+        }
+        // ext4, XFS, tmpfs, overlay, f2fs.
+        for magic in [0xef53, 0x5846_5342, 0x0102_1994, 0x794c_7630, 0xf2f5_2010] {
+            assert_eq!(why_unfit_for_rings(magic), None, "{magic:x}");
+        }
+        // What this very system tells is asked of the right place.
+        assert_eq!(OsStorage::new("/proc", 0).unfit_for_rings().unwrap(), None);
+        assert!(OsStorage::new("/no-such-dir", 0).unfit_for_rings().is_err());
+    }
 }

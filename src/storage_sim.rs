@@ -18,11 +18,13 @@ pub use crate::sim_disk::{Call, Fault};
 use crate::sim_disk::{Change, Disk, Inode, Rule};
 use crate::storage::{ReadAt, Space, Storage, StorageEntry, StorageFile};
 
-/// A log directory on a disk in memory.
+/// A log directory on a disk in memory. Files in another one have their whole path for a name, as in `/rings/a`.
 #[derive(Clone, Debug)]
 pub struct SimStorage {
     disk: Arc<Mutex<Disk>>,
     path: PathBuf,
+    /// Whether it is such another one.
+    is_elsewhere: bool,
 }
 
 impl Default for SimStorage {
@@ -38,11 +40,16 @@ impl SimStorage {
     }
 
     fn with(disk: Disk) -> SimStorage {
-        SimStorage { disk: Arc::new(Mutex::new(disk)), path: PathBuf::from("/sim") }
+        SimStorage { disk: Arc::new(Mutex::new(disk)), path: PathBuf::from("/sim"), is_elsewhere: false }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of a file on the disk.
+    fn key(&self, name: &str) -> String {
+        if self.is_elsewhere { self.path.join(name).to_string_lossy().into_owned() } else { name.to_owned() }
     }
 
     /// The storage as the library takes it.
@@ -150,13 +157,13 @@ impl Storage for SimStorage {
     fn list(&self) -> io::Result<Vec<StorageEntry>> {
         let mut disk = self.disk();
         disk.begin(Call::List, "")?;
-        let mut entries: Vec<StorageEntry> = disk
-            .names
-            .iter()
+        let folder = if self.is_elsewhere { self.key("") } else { String::new() };
+        let inside = disk.names.iter().filter_map(|(name, number)| Some((name.strip_prefix(&folder)?, number)));
+        let mut entries: Vec<StorageEntry> = inside
             .filter(|(name, _)| !name.contains('/'))
-            .map(|(name, number)| StorageEntry { name: name.clone(), bytes: disk.len_of(*number), is_file: true })
+            .map(|(name, number)| StorageEntry { name: name.to_owned(), bytes: disk.len_of(*number), is_file: true })
             .collect();
-        if disk.names.keys().any(|name| name.starts_with("quarantine/")) {
+        if !self.is_elsewhere && disk.names.keys().any(|name| name.starts_with("quarantine/")) {
             entries.push(StorageEntry { name: "quarantine".into(), bytes: 0, is_file: false });
         }
         entries.sort();
@@ -173,6 +180,7 @@ impl Storage for SimStorage {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let name = &self.key(name);
         let mut disk = self.disk();
         disk.begin(Call::Create, name)?;
         if disk.names.contains_key(name) {
@@ -187,6 +195,7 @@ impl Storage for SimStorage {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let name = &self.key(name);
         let mut disk = self.disk();
         disk.begin(Call::Open, name)?;
         let number = disk.number_of(name)?;
@@ -195,6 +204,7 @@ impl Storage for SimStorage {
     }
 
     fn open_write(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let name = &self.key(name);
         let mut disk = self.disk();
         disk.begin(Call::Open, name)?;
         let number = disk.number_of(name)?;
@@ -203,6 +213,7 @@ impl Storage for SimStorage {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        let name = &self.key(name);
         let mut disk = self.disk();
         disk.begin(Call::Remove, name)?;
         disk.number_of(name)?;
@@ -211,11 +222,12 @@ impl Storage for SimStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (&self.key(from), &self.key(to));
         let mut disk = self.disk();
         disk.begin(Call::Rename, from)?;
         let number = disk.number_of(from)?;
         disk.names.remove(from);
-        disk.names.insert(to.to_owned(), number);
+        disk.names.insert(to.clone(), number);
         Ok(())
     }
 
@@ -230,6 +242,10 @@ impl Storage for SimStorage {
         let disk = self.disk();
         let total = disk.capacity.unwrap_or(1 << 40);
         Ok(Space { free: total.saturating_sub(disk.used()), total })
+    }
+
+    fn elsewhere(&self, dir: &Path) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(SimStorage { disk: Arc::clone(&self.disk), path: dir.to_owned(), is_elsewhere: true }))
     }
 
     fn boot_id(&self) -> [u8; 16] {

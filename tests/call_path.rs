@@ -31,7 +31,7 @@ fn a_call_allocates_nothing() {
     let dir = temp_dir();
     // More than is logged here: no call has to wait.
     let rings = RingOptions { ring_bytes: 4 << 20, when_full: WhenFull::Block, ..RingOptions::default() };
-    let log = Logger::builder(dir.path()).rings(rings).open().unwrap();
+    let log = Logger::builder(dir.path()).rings(rings.clone()).open().unwrap();
     let other_dir = temp_dir();
     let other = Logger::builder(other_dir.path()).rings(rings).open().unwrap();
     // The first calls have rings made, sites defined, levels looked up, and a buffer.

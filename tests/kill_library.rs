@@ -21,7 +21,7 @@ use crate::kill_check::{State, read, verifies};
 use crate::kill_child::Order;
 use crate::kill_counts::{Counts, Random};
 use crate::kill_entries::Filler;
-use crate::kill_plan::{After, End, Plan};
+use crate::kill_plan::{After, End, Plan, ring_dir};
 use crate::kill_record::{Record, Stage};
 use crate::kill_tally::{Round, STREAMS_MAX};
 
@@ -59,6 +59,7 @@ pub(crate) fn run(base: &Path, kills: u64, threads: usize, seed: u64) -> Counts 
         }
         if log.counts.is_good() {
             log.settle(After::Reopen);
+            log.check_ring_dir();
         }
         total.add(log.counts);
         if !log.counts.is_good() {
@@ -66,6 +67,7 @@ pub(crate) fn run(base: &Path, kills: u64, threads: usize, seed: u64) -> Counts 
             break;
         }
         std::fs::remove_dir_all(&log.order.dir).unwrap();
+        let _ = std::fs::remove_dir(ring_dir(&log.order.dir));
     }
     total
 }
@@ -210,6 +212,14 @@ impl<'a> Log<'a> {
             Err(error) => self.wrong(&format!("the log can't be read: {error}")),
         }
         self.counts.unsound += u64::from(!verifies(self.dir(), state));
+    }
+
+    /// The log is closed: no ring file is left where some of its runs have kept theirs.
+    fn check_ring_dir(&mut self) {
+        let left = std::fs::read_dir(ring_dir(self.dir())).map_or(0, Iterator::count);
+        if left > 0 {
+            self.wrong(&format!("{left} ring files are left in the other directory"));
+        }
     }
 
     pub(crate) fn wrong(&mut self, what: &str) {

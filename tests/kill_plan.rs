@@ -1,6 +1,6 @@
 //! What a child does and how it ends: drawn from the seed, so that both it and its parent know, and a run can be repeated.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use logtool::{Clock, Compression, Level, Logger, LoggerBuilder, RingOptions, WhenFull};
@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     compression: Compression,
     rings: RingOptions,
     is_synchronous: bool,
+    /// Its ring file stands in another directory.
+    has_ring_dir: bool,
     pub(crate) end: End,
     pub(crate) after: After,
 }
@@ -98,6 +100,7 @@ impl Plan {
             compression: if random.once_in(6) { Compression::Zstd(1) } else { Compression::None },
             rings,
             is_synchronous: random.once_in(12),
+            has_ring_dir: random.once_in(4),
             end,
             after,
         }
@@ -110,7 +113,7 @@ impl Plan {
         let RingOptions { ring_bytes, clock, .. } = self.rings;
         let rings = RingOptions { ring_bytes, clock, when_full: WhenFull::Block, ..RingOptions::default() };
         let (entries_per_thread, nests, is_synchronous, end) = (None, false, false, End::KilledLogging(delay));
-        Plan { pause: None, entries_per_thread, nests, is_synchronous, rings, end, ..self }
+        Plan { pause: None, entries_per_thread, nests, is_synchronous, has_ring_dir: false, rings, end, ..self }
     }
 
     /// The settings of its logger.
@@ -118,8 +121,15 @@ impl Plan {
         let mut options = logtool::Options::new().compression(self.compression);
         options.retention.keep_bytes = self.keep_bytes;
         let builder = Logger::builder(dir).options(options).roll_bytes(self.roll_bytes).level(Level::Info);
-        if self.is_synchronous { builder.synchronous() } else { builder.rings(self.rings) }
+        let mut rings = self.rings.clone();
+        rings.ring_dir = self.has_ring_dir.then(|| ring_dir(dir));
+        if self.is_synchronous { builder.synchronous() } else { builder.rings(rings) }
     }
+}
+
+/// Where the rings of the log in `dir` stand, if not there.
+pub(crate) fn ring_dir(dir: &Path) -> PathBuf {
+    dir.with_extension("rings")
 }
 
 /// The defaults, or small rings, fewer rings than threads, the other policies and clocks.

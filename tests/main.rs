@@ -26,6 +26,7 @@ mod log_hygiene;
 mod odd_logs;
 mod recovery;
 mod retention_full_disk;
+mod ring_dir;
 mod rings;
 mod rings_cli;
 mod rings_damage;

@@ -11,6 +11,7 @@ use crate::recovery::ring::DeadRing;
 use crate::ring::file::{
     Anchor, FileHeader, PAGE_BYTES, SECTIONS, SectionHeader, SectionKind, definitions, index_of_name,
 };
+use crate::ring::place::Place;
 use crate::ring::record::RECORD_HEAD_BYTES;
 use crate::storage::{ReadAt, Storage, StorageFile};
 
@@ -44,6 +45,10 @@ pub(super) struct RingFile {
     pub(super) index: u64,
     pub(super) file: Arc<dyn StorageFile>,
     pub(super) bytes: u64,
+    /// Of these, bytes in the log's directory: those of a pointer, where the file stands elsewhere.
+    pub(super) bytes_here: u64,
+    /// It should stand elsewhere, and is not there: `file` is the pointer.
+    pub(super) is_lost: bool,
     /// `None` where neither copy holds.
     pub(super) header: Option<FileHeader>,
     first_page: Vec<u8>,
@@ -55,15 +60,15 @@ impl RingFile {
         let mut files = Vec::new();
         for entry in storage.list()?.into_iter().filter(|entry| entry.is_file) {
             let Some(index) = index_of_name(&entry.name) else { continue };
-            let file = match storage.open(&entry.name) {
+            let place = match Place::open(storage, &entry.name) {
                 // Its writer has removed it meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
             };
-            let mut first_page = vec![0; PAGE_BYTES];
-            file.read_full_at(&mut first_page, 0)?;
-            let header = FileHeader::decode(&first_page);
-            files.push(RingFile { name: entry.name, index, bytes: file.len()?, file, header, first_page });
+            let Place { file, page: first_page, bytes_here, pointer, is_lost, .. } = place;
+            let (name, bytes) = (entry.name, file.len()?);
+            let header = if is_lost { pointer.map(|pointer| pointer.header) } else { FileHeader::decode(&first_page) };
+            files.push(RingFile { name, index, file, bytes, bytes_here, is_lost, header, first_page });
         }
         files.sort_by_key(|file| file.index);
         Ok(files)

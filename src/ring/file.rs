@@ -62,7 +62,8 @@ pub(crate) struct FileHeader {
     pub(crate) part_bytes: u64,
 }
 
-const FILE_HEADER_BYTES: usize = 8 + 2 + 2 + 4 + 8 + 8 + 16 + 8 + 8 + 4;
+/// Bytes of a copy of the file header.
+pub(super) const FILE_HEADER_BYTES: usize = 8 + 2 + 2 + 4 + 8 + 8 + 16 + 8 + 8 + 4;
 const SECTION_HEADER_BYTES: usize = 8 + 8 + 4 + 4 + 4;
 const ANCHOR_BYTES: usize = 8 + 8 + 8 + 4;
 
@@ -105,7 +106,8 @@ impl FileHeader {
         [0, SECOND_COPY].into_iter().find_map(|at| FileHeader::decode_copy(page.get(at..at + FILE_HEADER_BYTES)?))
     }
 
-    fn decode_copy(copy: &[u8]) -> Option<FileHeader> {
+    /// Reads one copy.
+    pub(super) fn decode_copy(copy: &[u8]) -> Option<FileHeader> {
         let mut fields = unseal(copy, 0)?;
         if fields.array::<8>()? != MAGIC || fields.u16()? != VERSION {
             return None;

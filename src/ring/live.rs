@@ -1,6 +1,7 @@
 //! The ring file of a running writer: it is made at the log's opening and grows by a section when a thread first logs.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::active::write_whole;
@@ -10,6 +11,7 @@ use crate::ring::file::{
 };
 use crate::ring::level_area::{IN_FORCE, LevelRecord};
 use crate::ring::mapping::MappedRing;
+use crate::ring::place::{Pointer, Target};
 use crate::storage::{Storage, StorageFile};
 
 /// Data of a section of definitions: some hundred call sites.
@@ -33,9 +35,9 @@ pub(crate) struct Rings {
 
 #[derive(Debug)]
 struct RingFile {
-    storage: Arc<dyn Storage>,
     file: Arc<dyn StorageFile>,
-    name: String,
+    /// What goes at the end, in this order: the file, and the pointer to it where it stands elsewhere.
+    places: Vec<Target>,
     /// End of the last whole section.
     end: u64,
     definitions: DefinitionsEnd,
@@ -49,20 +51,37 @@ impl Rings {
         Rings { file: None, run_id, sections: 0 }
     }
 
-    /// Makes the ring file of a run, with a first section for definitions.
-    pub(crate) fn create(storage: &Arc<dyn Storage>, header: &FileHeader) -> io::Result<Rings> {
-        let name = ring_name(header.index);
-        let file = storage.create(&name)?;
+    /// Makes the ring file of a run, with a first section for definitions: in the directory `dir`, or in the log's.
+    pub(crate) fn create(storage: &Arc<dyn Storage>, dir: Option<&Path>, header: &FileHeader) -> io::Result<Rings> {
+        let here = Target { dir: Arc::clone(storage), name: ring_name(header.index) };
+        let (places, file) = match dir {
+            None => {
+                let file = here.dir.create(&here.name)?;
+                (vec![here], file)
+            }
+            Some(dir) => {
+                let pointer = Pointer::new(dir, storage.path(), *header)?;
+                let there = pointer.target(&**storage)?;
+                let (file, leads_there) = (here.dir.create(&here.name)?, pointer.encode());
+                let pointed = write_whole(&*file, &leads_there, 0).and_then(|()| file.sync());
+                match pointed.and_then(|()| there.dir.create(&there.name)) {
+                    Ok(file) => (vec![there, here], file),
+                    Err(error) => {
+                        let _ = here.dir.remove(&here.name);
+                        return Err(error);
+                    }
+                }
+            }
+        };
         if file.as_file().is_none() {
-            let _ = storage.remove(&name);
+            places.iter().for_each(|place| drop(place.dir.remove(&place.name)));
             return Err(io::Error::new(io::ErrorKind::Unsupported, "its files can't be mapped"));
         }
         let mut page = vec![0; PAGE_BYTES];
         let copy = header.encode();
         [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
         let definitions = DefinitionsEnd { offset: 0, room: 0 };
-        let storage = Arc::clone(storage);
-        let file = RingFile { storage, file, name, end: PAGE_BYTES as u64, definitions, anchor_copy: 0 };
+        let file = RingFile { file, places, end: PAGE_BYTES as u64, definitions, anchor_copy: 0 };
         let mut rings = Rings { file: Some(file), run_id: header.run_id, sections: 0 };
         let begun = rings.file.as_ref().map_or(Ok(()), |file| write_whole(&*file.file, &page, 0));
         match begun.and_then(|()| rings.add_definitions(DEFINITIONS_BYTES)) {
@@ -159,11 +178,13 @@ impl Rings {
     /// Removes the file: all that was in it stands in segments.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        match file.storage.remove(&file.name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        for place in &file.places {
+            match place.dir.remove(&place.name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            place.dir.sync_dir()?;
         }
-        file.storage.sync_dir()?;
         self.file = None;
         Ok(())
     }
