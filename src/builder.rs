@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Floors};
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
-use crate::level_table::LevelTable;
+use crate::floor::Floor;
+use crate::level_table::{LevelTable, Outlets};
 use crate::levels::Levels;
 use crate::log::Log;
 use crate::logger::{Logger, OnError};
@@ -34,7 +35,9 @@ pub struct LoggerBuilder {
     levels: Levels,
     /// What the environment says: it goes before what the program says, in whatever order they are given.
     levels_from_outside: Levels,
-    sync_at: Option<Level>,
+    sync_at: Levels,
+    kept: Levels,
+    stored: Levels,
     mirror_stderr: Option<Level>,
     on_error: Option<OnError>,
     drop_wait: Duration,
@@ -49,7 +52,9 @@ impl LoggerBuilder {
             is_synchronous: false,
             levels: Levels::new(),
             levels_from_outside: Levels::new(),
-            sync_at: None,
+            sync_at: Levels::new(),
+            kept: Levels::new(),
+            stored: Levels::new(),
             mirror_stderr: None,
             on_error: None,
             drop_wait: DROP_WAIT,
@@ -107,10 +112,38 @@ impl LoggerBuilder {
         self
     }
 
-    /// Calls of this level and above return after the sync that covers them: what they log survives a power cut. Default:
-    /// none.
-    pub fn sync_at(mut self, level: Level) -> LoggerBuilder {
-        self.sync_at = Some(level);
+    /// Calls of this level and above return after the sync that covers them: what they log survives a power cut. A [`Level`]
+    /// is for all categories, [`Levels`] are for some; what comes later adds to what came before. Default: none.
+    ///
+    /// ```
+    /// use logtool::{Level, Levels, Logger};
+    ///
+    /// let payments: Levels = "shop.pay=info,shop.pay.probe=off".parse()?;
+    /// let builder = Logger::builder("/var/log/shop").sync_at(Level::Error).sync_at(payments);
+    /// # drop(builder);
+    /// # Ok::<(), logtool::Error>(())
+    /// ```
+    pub fn sync_at(mut self, levels: impl Into<Levels>) -> LoggerBuilder {
+        self.sync_at.overlay(&levels.into());
+        self
+    }
+
+    /// Calls of this level and above are kept as long as [`when_full`](LoggerBuilder::when_full) says; those below give way:
+    /// while more than half of their thread's ring waits to be written they are dropped at once, and counted as those that find
+    /// no room. So the other half is there for what matters. For all categories or some, as
+    /// [`sync_at`](LoggerBuilder::sync_at). Default: all are kept. A synchronous logger has no rings, and keeps all.
+    pub fn keep_under_pressure(mut self, levels: impl Into<Levels>) -> LoggerBuilder {
+        self.kept.overlay(&levels.into());
+        self
+    }
+
+    /// The log stores entries of this level and above; those below are only shown, if
+    /// [`mirror_stderr`](LoggerBuilder::mirror_stderr) shows them: for what helps who watches, and nobody later. They have no
+    /// number, and nothing is dropped. What is neither stored nor shown is not logged, whatever its
+    /// [`level`](LoggerBuilder::level). For all categories or some, as [`sync_at`](LoggerBuilder::sync_at). Default: all are
+    /// stored.
+    pub fn store_from(mut self, levels: impl Into<Levels>) -> LoggerBuilder {
+        self.stored.overlay(&levels.into());
         self
     }
 
@@ -195,15 +228,20 @@ impl LoggerBuilder {
     pub fn open_on(self, storage: Arc<dyn Storage>) -> Result<Logger> {
         let mut levels = self.levels;
         levels.overlay(&self.levels_from_outside);
-        let levels = Arc::new(LevelTable::new(levels));
+        let stored = Arc::new(Floor::new(&self.stored, Some(Level::Trace)));
+        let outlets = Outlets { stored: Arc::clone(&stored), mirrored: self.mirror_stderr };
+        let levels = Arc::new(LevelTable::new(levels, outlets));
+        let sync_at = Floor::new(&self.sync_at, None);
         let log = if self.is_synchronous {
             let writer = Writer::open_on(storage, self.options)?;
-            Log::Synchronous(Synchronous::start(writer, self.dir, self.sync_at, self.on_error)?)
+            Log::Synchronous(Synchronous::start(writer, self.dir, sync_at, self.on_error)?)
         } else {
+            let floors = Floors { sync_at, kept: Floor::new(&self.kept, Some(Level::Trace)) };
             let level_table = Arc::clone(&levels);
-            Log::Engine(Engine::open(storage, self.options, &self.rings, level_table, self.sync_at, self.on_error)?)
+            Log::Engine(Engine::open(storage, self.options, &self.rings, level_table, floors, self.on_error)?)
         };
-        Ok(Logger::start(levels, log, self.mirror_stderr.map(Mirror::stderr), self.drop_wait))
+        let mirror = self.mirror_stderr.map(|level| Mirror::stderr(level, stored));
+        Ok(Logger::start(levels, log, mirror, self.drop_wait))
     }
 }
 

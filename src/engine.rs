@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use crate::capture::KeptList;
 use crate::entry::Level;
 use crate::error::{Error, ErrorKind, Result};
+use crate::floor::Floor;
 use crate::level_table::LevelTable;
 use crate::log::ask;
 use crate::logger::{OnError, Refused};
@@ -71,8 +72,7 @@ struct Shared {
     when_full: WhenFull,
     /// A body longer than this is several parts, with a tseq each.
     part_bytes: usize,
-    /// Entries from this level on are synced before their call returns.
-    sync_at: Option<Level>,
+    floors: Floors,
     /// The logger's, which may be changed from outside.
     levels: Arc<LevelTable>,
     fork: ForkWord,
@@ -103,6 +103,14 @@ struct Shared {
     told_of_work: Told,
     /// Nobody can log any more.
     is_orphaned: AtomicBool,
+}
+
+/// From which levels on calls are treated otherwise.
+pub(crate) struct Floors {
+    /// Entries from here on are synced before their call returns.
+    pub(crate) sync_at: Floor,
+    /// Calls from here on are kept as long as can be; those below give way once half of their ring waits.
+    pub(crate) kept: Floor,
 }
 
 /// What calls count.
@@ -148,7 +156,7 @@ impl Engine {
         options: Options,
         ring_options: &RingOptions,
         levels: Arc<LevelTable>,
-        sync_at: Option<Level>,
+        floors: Floors,
         on_error: Option<OnError>,
     ) -> Result<Engine> {
         ring_options.validate()?;
@@ -159,7 +167,8 @@ impl Engine {
         let failed = |error| Error::io("cannot make the rings", error).at(&path);
         // Each call waits for its sync by itself, and many share one.
         let each = options.sync == SyncPolicy::EachEntry;
-        let sync_at = if each { Some(Level::Trace) } else { sync_at };
+        let Floors { sync_at, kept } = floors;
+        let sync_at = if each { Floor::new(&Level::Trace.into(), None) } else { sync_at };
         let sync = if each { Options::default().sync } else { options.sync };
         let options = Options { sync, ..options };
         let part_bytes = options.part_bytes();
@@ -194,7 +203,7 @@ impl Engine {
             clock,
             when_full: ring_options.when_full,
             part_bytes,
-            sync_at,
+            floors: Floors { sync_at, kept },
             levels,
             fork: ForkWord::new().map_err(failed)?,
             closed: AtomicBool::new(false),

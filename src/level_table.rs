@@ -1,10 +1,11 @@
 //! The levels of a logger as they are now, and short cuts to what they say of a call.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::entry::Level;
 use crate::error::Result;
+use crate::floor::{Floor, KnownSites};
 use crate::global;
 use crate::levels::{Levels, threshold};
 use crate::site::Site;
@@ -16,19 +17,24 @@ pub(crate) struct LevelTable {
     least: AtomicU8,
     /// A number that no other state of any logger's levels has.
     key: AtomicU64,
-    /// What they say of call sites that are used with other loggers, too: `[number of the site, 31 bits | key, lower 32 bits |
-    /// on, 1 bit]`, at the number modulo the length.
-    known: Box<[AtomicU64]>,
+    /// What they say of call sites that are used with other loggers, too, besides what the sites know themselves.
+    known: KnownSites,
+    outlets: Outlets,
 }
 
-/// Call sites whose levels a logger knows besides what the sites know themselves.
-const KNOWN_SITES: usize = 1024;
+/// Where entries go that the levels let through. A call that would go nowhere is not logged at all.
+pub(crate) struct Outlets {
+    /// From where on the log stores them.
+    pub(crate) stored: Arc<Floor>,
+    /// From which level on a mirror shows them, if there is one.
+    pub(crate) mirrored: Option<Level>,
+}
 
 impl LevelTable {
-    pub(crate) fn new(levels: Levels) -> LevelTable {
-        let least = AtomicU8::new(levels.least_threshold());
-        let known = (0..KNOWN_SITES).map(|_| AtomicU64::new(0)).collect();
-        LevelTable { levels: Mutex::new(levels), least, key: AtomicU64::new(next_key()), known }
+    pub(crate) fn new(levels: Levels, outlets: Outlets) -> LevelTable {
+        let least = AtomicU8::new(levels.thresholds().0);
+        let key = AtomicU64::new(next_key());
+        LevelTable { levels: Mutex::new(levels), least, key, known: KnownSites::new(), outlets }
     }
 
     fn lock(&self) -> MutexGuard<'_, Levels> {
@@ -50,7 +56,7 @@ impl LevelTable {
         global::change_levels(self, || {
             let mut levels = self.lock();
             change(&mut levels)?;
-            self.least.store(levels.least_threshold(), Relaxed);
+            self.least.store(levels.thresholds().0, Relaxed);
             self.key.store(next_key(), Relaxed);
             Ok(())
         })
@@ -58,7 +64,9 @@ impl LevelTable {
 
     /// Whether this level of this category is logged.
     pub(crate) fn logs(&self, level: Level, category: &str) -> bool {
-        level as u8 >= threshold(self.lock().of(category))
+        let Outlets { stored, mirrored } = &self.outlets;
+        let goes_somewhere = stored.admits(level, category) || mirrored.is_some_and(|mirrored| level >= mirrored);
+        goes_somewhere && level as u8 >= threshold(self.lock().of(category))
     }
 
     /// Whether a call of this site is logged, which may be used with other loggers too.
@@ -75,23 +83,12 @@ impl LevelTable {
     #[cold]
     #[inline(never)]
     fn ask(&self, site: &'static Site, key: u64) -> bool {
-        let (known, place, word) = self.known(site, key);
-        let is_on = known.unwrap_or_else(|| {
-            let is_on = self.logs(site.level, &site.category());
-            place.store(word | u64::from(is_on), Relaxed);
-            is_on
-        });
+        if site.number() == 0 {
+            global::register(site);
+        }
+        let is_on = self.known.get(site, key, || self.logs(site.level, &site.category()));
         site.set_verdict(key, is_on);
         is_on
-    }
-
-    /// What is known of a site under these levels, if anything; and where to put it down.
-    fn known(&self, site: &Site, key: u64) -> (Option<bool>, &AtomicU64, u64) {
-        let number = u64::from(site.number());
-        let place = &self.known[number as usize % KNOWN_SITES];
-        let word = number << 33 | (key & u64::from(u32::MAX)) << 1;
-        let found = place.load(Relaxed);
-        ((number > 0 && found & !1 == word).then_some(found & 1 == 1), place, word)
     }
 }
 

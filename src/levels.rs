@@ -83,13 +83,19 @@ impl Levels {
 
     /// The same levels, with the default said where nothing is set for all categories.
     pub(crate) fn in_full(&self) -> Levels {
-        Levels { all: self.all.or(Some(DEFAULT)), prefixes: self.prefixes.clone() }
+        self.or(DEFAULT)
     }
 
-    /// The least threshold of any category.
-    pub(crate) fn least_threshold(&self) -> u8 {
-        let prefixes = self.prefixes.iter().map(|(_, level)| threshold(*level));
-        prefixes.chain([threshold(self.all.unwrap_or(DEFAULT))]).min().unwrap_or(OFF)
+    /// The same levels, with `default` where nothing is set for all categories.
+    pub(crate) fn or(&self, default: Option<Level>) -> Levels {
+        Levels { all: self.all.or(Some(default)), prefixes: self.prefixes.clone() }
+    }
+
+    /// The least and the highest threshold of any category.
+    pub(crate) fn thresholds(&self) -> (u8, u8) {
+        let all = threshold(self.all.unwrap_or(DEFAULT));
+        let prefixes = || self.prefixes.iter().map(|(_, level)| threshold(*level));
+        (prefixes().fold(all, u8::min), prefixes().fold(all, u8::max))
     }
 }
 
@@ -102,6 +108,13 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<Cow<'_, str>> {
     }
     let text = format!("{prefix:?} is no category: give names with dots between them, as net.http");
     Err(Error::new(ErrorKind::Invalid, text))
+}
+
+/// That level for all categories.
+impl From<Level> for Levels {
+    fn from(level: Level) -> Levels {
+        Levels { all: Some(Some(level)), prefixes: Vec::new() }
+    }
 }
 
 /// What is set, as it can be parsed again: `info,net=trace,net.tls=off`.
@@ -164,7 +177,7 @@ mod tests {
         ] {
             assert_eq!(levels.of(category), level, "{category}");
         }
-        assert_eq!(levels.least_threshold(), Level::Trace as u8);
+        assert_eq!(levels.thresholds(), (Level::Trace as u8, OFF));
     }
 
     #[test]
@@ -172,7 +185,7 @@ mod tests {
         assert_eq!(Levels::new().of("any"), Some(Level::Info));
         assert_eq!("".parse::<Levels>().unwrap(), Levels::new());
         assert_eq!(" , INFO , ".parse::<Levels>().unwrap().of("any"), Some(Level::Info));
-        assert_eq!("off".parse::<Levels>().unwrap().least_threshold(), OFF);
+        assert_eq!("off".parse::<Levels>().unwrap().thresholds(), (OFF, OFF));
     }
 
     #[test]

@@ -117,6 +117,7 @@ pub mod entry;
 mod error;
 pub mod escape;
 pub mod finding;
+mod floor;
 pub mod follow;
 pub mod format;
 mod format_value;

@@ -11,7 +11,7 @@ use crate::capture::KeptList;
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::logger::Refused;
+use crate::logger::{ACCEPTED, Refused};
 use crate::mirror::Mirror;
 use crate::site::Site;
 use crate::stats::LoggerStats;
@@ -80,6 +80,7 @@ impl Log {
         kept.encode_all(&mut body);
         let time_ns = clock::now_ns();
         let result = match self {
+            _ if mirror.is_some_and(|mirror| mirror.is_all_of(site)) => ACCEPTED,
             Log::Engine(engine) => engine.append_encoded(site, &body),
             Log::Synchronous(log) => log.append(site, time_ns, &body),
         };

@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::entry::{CallSite, Entry, EntryHead, Level};
 use crate::escape::escape;
+use crate::floor::Floor;
 use crate::render::{Renderer, UtcStamper, push_line_utc};
 use crate::site::Site;
 
 /// Shows entries from a level on, one line each.
 pub(crate) struct Mirror {
     level: Level,
+    /// From where on the log stores entries; the others are only shown.
+    stored: Arc<Floor>,
     lines: Mutex<Lines>,
 }
 
@@ -26,18 +29,23 @@ struct Lines {
 
 impl Mirror {
     /// A mirror on standard error.
-    pub(crate) fn stderr(level: Level) -> Mirror {
-        Mirror::new(level, Box::new(std::io::stderr()))
+    pub(crate) fn stderr(level: Level, stored: Arc<Floor>) -> Mirror {
+        Mirror::new(level, stored, Box::new(std::io::stderr()))
     }
 
-    fn new(level: Level, out: Box<dyn Write + Send>) -> Mirror {
+    fn new(level: Level, stored: Arc<Floor>, out: Box<dyn Write + Send>) -> Mirror {
         let (renderer, stamper) = (Renderer::new(), UtcStamper::default());
-        Mirror { level, lines: Mutex::new(Lines { out, definitions: HashMap::new(), renderer, stamper }) }
+        Mirror { level, stored, lines: Mutex::new(Lines { out, definitions: HashMap::new(), renderer, stamper }) }
     }
 
     /// Whether it shows entries of this site: their level is high enough.
     pub(crate) fn shows(&self, site: &Site) -> bool {
         site.level >= self.level
+    }
+
+    /// Whether entries of this site are shown and no more.
+    pub(crate) fn is_all_of(&self, site: &Site) -> bool {
+        self.shows(site) && !self.stored.admits_site(site)
     }
 
     /// Shows an entry, if its level is high enough.
@@ -90,13 +98,15 @@ mod tests {
     #[test]
     fn entries_from_the_level_on_are_one_safe_line_each() {
         let out = Shared::default();
-        let mirror = Mirror::new(Level::Warn, Box::new(out.clone()));
+        let stored = Arc::new(Floor::new(&Level::Fatal.into(), None));
+        let mirror = Mirror::new(Level::Warn, stored, Box::new(out.clone()));
         let mut body = Vec::new();
         Value::Str("two\nlines \x1b[31m").encode(&mut body);
         crate::global::register(&LOW);
         crate::global::register(&HIGH);
         mirror.show(&LOW, 0, 7, &[]);
         mirror.show(&HIGH, 0, 7, &body);
+        assert!(mirror.is_all_of(&HIGH) && !mirror.is_all_of(&LOW));
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         let (front, message) = text.split_once(" a.rs:2 ").unwrap();
         assert!(front.starts_with("1970-01-01T00:00:00.000000Z WARN net "), "{text}");

@@ -17,6 +17,7 @@ use crate::clock;
 use crate::control::{DropMarker, DropReason};
 use crate::entry::{EntryHead, Level};
 use crate::error::{Error, ErrorKind, Result};
+use crate::floor::Floor;
 use crate::log::ask;
 use crate::logger::{OnError, Refused};
 use crate::site::Site;
@@ -40,8 +41,8 @@ pub(crate) struct Synchronous {
 struct Shared {
     place: Mutex<Place>,
     path: PathBuf,
-    /// Entries from this level on are synced before their call returns.
-    sync_at: Option<Level>,
+    /// Entries from here on are synced before their call returns.
+    sync_at: Floor,
     on_error: Option<OnError>,
     /// What was told last of the calls, and of the thread's work.
     told_of_calls: Told,
@@ -74,7 +75,7 @@ impl Synchronous {
     pub(crate) fn start(
         writer: Writer,
         path: PathBuf,
-        sync_at: Option<Level>,
+        sync_at: Floor,
         on_error: Option<OnError>,
     ) -> Result<Synchronous> {
         let place = Place { writer, ids: Vec::new(), threads: HashSet::new(), dropped: None };
@@ -111,9 +112,9 @@ impl Synchronous {
         let mut place = self.shared.place();
         let was_due = place.writer.sync_due();
         let result = place.append(site, time_ns, body);
-        let result = match self.shared.sync_at {
-            Some(level) if site.level >= level => result.and_then(|()| place.writer.sync().map(|_| ())),
-            _ => result,
+        let result = match result {
+            Ok(()) if self.shared.sync_at.admits_site(site) => place.writer.sync().map(|_| ()),
+            result => result,
         };
         let is_due = was_due.is_none() && place.writer.sync_due().is_some();
         drop(place);

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use logtool::render::Renderer;
 use logtool::{
-    Category, Compression, ErrorKind, Item, Level, LogReader, Logger, Options, debug, debug_enabled, info, try_info,
-    try_warn, warn, warn_enabled,
+    Category, Compression, ErrorKind, Item, Level, Levels, LogReader, Logger, Options, debug, debug_enabled, error,
+    info, info_enabled, trace, try_info, try_warn, warn, warn_enabled,
 };
 
 use crate::harness::{Outcome, Run, temp_dir};
@@ -163,6 +163,26 @@ fn serious_entries_are_shown_on_standard_error_where_asked_for() {
     info!(logger: memory.log, category: DB, "not shown");
     warn!(logger: memory.log, category: DB, n = 1; "half\nfull");
     assert_eq!(memory.messages().len(), 2);
+}
+
+#[test]
+fn what_is_below_the_floor_of_what_is_stored_is_only_shown() {
+    if let Some(outcome) = in_child("what_is_below_the_floor_of_what_is_stored_is_only_shown", "info") {
+        let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains(" shop.db ")).collect();
+        assert_eq!(lines.len(), 2, "{}", outcome.stderr);
+        assert!(lines[0].ends_with(" only shown") && lines[1].ends_with(" both"), "{}", outcome.stderr);
+        return;
+    }
+    let stored: Levels = "debug,shop=error".parse().unwrap();
+    let memory = Memory::with(|builder| builder.level(Level::Trace).mirror_stderr(Level::Warn).store_from(stored));
+    assert_eq!(try_info!(logger: memory.log, category: DB, "neither: it is not logged"), Ok(()));
+    assert!(!info_enabled!(logger: memory.log, DB) && warn_enabled!(logger: memory.log, DB));
+    assert_eq!(try_warn!(logger: memory.log, category: DB, "only shown"), Ok(()));
+    error!(logger: memory.log, category: DB, "both");
+    debug!(logger: memory.log, category: "net", "only stored");
+    trace!(logger: memory.log, category: "net", "neither");
+    assert_eq!(memory.messages(), ["both", "only stored"]);
+    assert_eq!(memory.log.stats().refused, 0);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Rings and backend: nothing lost, nothing twice, order kept, whoever waits and whatever fails. What survives a kill is shown
 //! by the kill test.
 
+mod floors;
+
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

@@ -1,7 +1,7 @@
 //! The log call: from its arguments into the ring of its thread.
 //!
 //! ```text
-//! forked?  which ring?  site defined?  | gate: closed?  room?  stamp, encode, checksum, publish | half full: wake the backend
+//! forked?  which ring?  site defined?  | gate: closed?  half full?  room?  stamp, encode, checksum, publish | synced?
 //! ```
 //! Each question is one load or two; what is to be done where the answer is unusual stands in functions of its own.
 //!
@@ -124,10 +124,15 @@ impl Shared {
     /// Waits for the sync of an entry that was accepted, if its level is one of those whose calls do.
     #[inline]
     fn synced(&self, site: &Site, outcome: Outcome) -> Outcome {
-        match self.sync_at {
-            Some(level) if outcome.is_ok() && site.level >= level => self.ask_and_wait(Request::Sync),
-            _ => outcome,
+        if site.level as u8 >= self.floors.sync_at.least && outcome.is_ok() {
+            return self.synced_if_asked(site);
         }
+        outcome
+    }
+
+    #[cold]
+    fn synced_if_asked(&self, site: &Site) -> Outcome {
+        if self.floors.sync_at.admits_site(site) { self.ask_and_wait(Request::Sync) } else { Ok(()) }
     }
 
     #[inline]
@@ -151,6 +156,13 @@ impl Shared {
             return Some(Err(Refused::Closed));
         }
         let parts = self.parts(body_len);
+        if producer.seems_half_full()
+            && let Err(refused) = self.press_on(producer, site)
+        {
+            self.refuse(producer, parts, site.level);
+            producer.ring().gate.leave();
+            return Some(Err(refused));
+        }
         if !producer.has_room(body_len)
             && let Err(refused) = self.wait_for_room(producer, body_len)
         {
@@ -162,17 +174,17 @@ impl Shared {
         }
         let is_pushed = producer.push(site.number(), body_len, parts, || self.clock.now(), encode);
         producer.ring().gate.leave();
-        if producer.seems_half_full() {
-            self.wake_if_half_full(producer);
-        }
         is_pushed.then_some(Ok(()))
     }
 
+    /// Where more than half of the ring waits: wakes the backend, and refuses a call that is to give way then.
     #[cold]
-    fn wake_if_half_full(&self, producer: &mut Producer<MappedRing>) {
-        if producer.is_half_full() {
-            self.bell.wake();
+    fn press_on(&self, producer: &mut Producer<MappedRing>, site: &Site) -> Outcome {
+        if !producer.is_half_full() {
+            return Ok(());
         }
+        self.bell.wake();
+        if self.floors.kept.admits_site(site) { Ok(()) } else { Err(self.refusal()) }
     }
 
     #[cold]
@@ -257,6 +269,10 @@ impl Shared {
                 return Some(Some(Err(Refused::Closed)));
             }
             common.set_tid(thread_id());
+            if let Err(refused) = self.press_on(&mut common, site) {
+                self.refuse(&mut common, parts, site.level);
+                return Some(Some(Err(refused)));
+            }
             common.has_room(body_len).then(|| {
                 let is_pushed = common.push(site.number(), body_len, parts, || self.clock.now(), &encode);
                 is_pushed.then_some(Ok(()))
@@ -279,9 +295,6 @@ impl Shared {
                 return Some(Err(refused));
             }
         }
-        let mut common = lock(&self.common);
-        self.wake_if_half_full(&mut common);
-        drop(common);
         outcome.unwrap_or(Some(Err(Refused::Full)))
     }
 

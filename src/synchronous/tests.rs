@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 use crate::builder::LoggerBuilder;
+use crate::levels::Levels;
 use crate::log::Log;
 use crate::log::testing::{ERROR, INFO, LONG, log, read, wait_for};
 use crate::logger::Logger;
@@ -130,7 +131,7 @@ fn a_callback_that_panics_stops_neither_the_call_nor_the_thread() {
 fn a_forked_process_leaves_the_log_alone() {
     let storage = SimStorage::new();
     let writer = Writer::open_on(storage.shared(), Options::new()).unwrap();
-    let mut log = Synchronous::start(writer, PathBuf::from("/sim"), None, None).unwrap();
+    let mut log = Synchronous::start(writer, PathBuf::from("/sim"), Floor::new(&Levels::new(), None), None).unwrap();
     log.owner += 1;
     let calls = storage.calls();
     // A thread of the parent may have held it.
