@@ -9,6 +9,8 @@
 //!
 //! A pass takes all that is there, so batches grow with what comes in; where little does the thread sleeps longer and longer.
 
+mod closing;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,7 +24,7 @@ use crate::logger::Refused;
 use crate::ring::mapping::MappedRing;
 use crate::ring::record::{RecordHead, SHARED_TSEQ};
 use crate::ring::stamp::Calibration;
-use crate::ring::{Consumer, heavy_fence, lock};
+use crate::ring::{Consumer, lock};
 use crate::writer::Writer;
 
 use super::level_requests::LevelRequests;
@@ -39,10 +41,6 @@ const NAPS: [Duration; 4] =
 
 /// A pass that took less than this is followed by a nap: more to write at once costs less.
 const BUSY_BYTES: u64 = 64 << 10;
-
-/// How long a close waits for calls that are at work. They are, for less than a microsecond each, unless their thread is not
-/// let run.
-const CALLS_WAIT: Duration = Duration::from_secs(10);
 
 /// A ring as the backend sees it.
 struct Lane {
@@ -433,63 +431,5 @@ impl Backend {
             // ORDERING: Relaxed, here and in `fill`; ordered by the bell's fence.
             shared.has_requests.load(Relaxed) || (!has_failed && lanes.iter().any(half))
         });
-    }
-
-    /// Lets no call in any more, writes all that was accepted, seals the log, and removes the ring file. After an error the
-    /// log is open again.
-    fn close(&mut self) -> Result<()> {
-        // ORDERING: Release, pairs with the Acquire in `Gate::enter`.
-        self.shared.closed.store(true, Release);
-        heavy_fence();
-        self.wait_for_calls();
-        let closed = self.write_all_and_seal();
-        if closed.is_err() {
-            // ORDERING: as above.
-            self.shared.closed.store(false, Release);
-        }
-        self.take_note(&closed);
-        closed
-    }
-
-    fn wait_for_calls(&mut self) {
-        let start = Instant::now();
-        // Whoever has got a ring since.
-        self.learn_of_rings();
-        // Who was at work in the common one.
-        drop(lock(&self.shared.common));
-        for lane in &self.lanes {
-            let ring = lane.consumer.ring();
-            while ring.gate.is_busy() && start.elapsed() < CALLS_WAIT {
-                ring.room.wake();
-                std::thread::sleep(Duration::from_micros(50));
-            }
-        }
-    }
-
-    fn write_all_and_seal(&mut self) -> Result<()> {
-        let late = std::mem::take(&mut lock(&self.shared.requests).list);
-        self.pass(true).1?;
-        for request in late {
-            match request {
-                Request::Entry(entry, answer) => {
-                    // Who asked may have gone.
-                    let _ = answer.send(self.append_long(&entry));
-                }
-                other => lock(&self.shared.requests).list.push(other),
-            }
-        }
-        // For as long as the ring file is there nobody else may open the log.
-        let held = self.sink.writer.lock.clone();
-        self.sink.writer.close()?;
-        let removed = lock(&self.shared.claims).remove_rings();
-        drop(held);
-        // All is in the segments: whoever opens the log next removes the file.
-        self.shared
-            .tell(&removed.map_err(|error| Error::io("cannot remove the ring file", error).at(&self.shared.path)));
-        let waiters = std::mem::take(&mut self.sync_waiters);
-        for (_, answer) in waiters {
-            let _ = answer.send(Ok(()));
-        }
-        Ok(())
     }
 }
