@@ -1,7 +1,6 @@
 //! The logger that the log macros write to: levels by category, hand-over to the log, deadlines.
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use crate::builder::LoggerBuilder;
 use crate::capture::KeptList;
 use crate::entry::Level;
-use crate::error::{Error, ErrorKind, Result, is_no_space};
+use crate::error::{Error, ErrorKind, Result};
 use crate::global::{self, GlobalGuard};
 use crate::level_table::LevelTable;
 use crate::levels::Levels;
@@ -93,10 +92,6 @@ impl Refused {
             ErrorKind::NoSpace => Refused::NoSpace,
             _ => Refused::Io,
         }
-    }
-
-    pub(crate) fn of_io(error: &io::Error) -> Refused {
-        if is_no_space(error) { Refused::NoSpace } else { Refused::Io }
     }
 
     pub(crate) fn from_u8(number: u8) -> Refused {

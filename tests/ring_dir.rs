@@ -2,20 +2,21 @@
 //! being called sound where they are not there any more, and never taken for what they are not.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use logtool::clean_copy::clean_copy;
 use logtool::control::LossClass;
 use logtool::ring_builder::{self, RingFileBuilder};
-use logtool::storage::{Space, Storage, StorageEntry, StorageFile};
+use logtool::storage::Storage;
 use logtool::storage_os::OsStorage;
 use logtool::storage_sim::SimStorage;
 use logtool::{ErrorKind, Fault, Logger, Loss, Report, Snapshot, Writer, info, repair, verify};
 
+use crate::faulty_storage::Faulty;
 use crate::harness::{logtool, temp_dir};
 use crate::rings::{ONE_THREAD, Run, assert_all, entries, options, ring_files, verified};
 
@@ -327,68 +328,14 @@ fn two_logs_share_a_directory_for_their_rings() {
     }
 }
 
-/// A directory of the system that says of itself, but not of another one, that it can't keep rings.
-#[derive(Debug)]
-struct Unfit(OsStorage);
-
-impl Storage for Unfit {
-    fn unfit_for_rings(&self) -> io::Result<Option<String>> {
-        Ok(Some("a file system of this test promises nothing".to_owned()))
-    }
-
-    fn elsewhere(&self, dir: &Path) -> io::Result<Arc<dyn Storage>> {
-        self.0.elsewhere(dir)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn list(&self) -> io::Result<Vec<StorageEntry>> {
-        self.0.list()
-    }
-
-    fn list_quarantine(&self) -> io::Result<Vec<StorageEntry>> {
-        self.0.list_quarantine()
-    }
-
-    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
-        self.0.create(name)
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
-        self.0.open(name)
-    }
-
-    fn open_write(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
-        self.0.open_write(name)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.0.sync_dir()
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        self.0.space()
-    }
-
-    fn boot_id(&self) -> [u8; 16] {
-        self.0.boot_id()
-    }
-}
-
 #[test]
 fn a_file_system_that_cannot_keep_rings_is_refused_with_both_ways_out() {
     let (dir, rings) = (temp_dir(), temp_dir());
-    let unfit = || Arc::new(Unfit(OsStorage::new(dir.path(), 0o640)));
+    let unfit = || {
+        let (storage, faults) = Faulty::over(dir.path());
+        faults.is_unfit.store(true, Ordering::Relaxed);
+        storage
+    };
     let builder = || Logger::builder(dir.path());
     let error = builder().open_on(unfit()).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Invalid, Some(dir.path())));

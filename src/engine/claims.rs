@@ -26,8 +26,8 @@ pub(super) struct Claims {
     pub(super) all: Vec<Arc<LiveRing>>,
     /// Drained, and nobody's.
     free: Vec<Arc<LiveRing>>,
-    /// The sites that the ring file defines, by their number.
-    sites: Vec<Option<&'static Site>>,
+    /// The sites that have logged, by their number, and whether the ring file defines them.
+    sites: Vec<Option<(&'static Site, bool)>>,
     /// Names of the threads that have a ring.
     names: HashMap<u32, String>,
 }
@@ -101,8 +101,7 @@ impl Claims {
 
     /// Puts the definition of a registered site into the ring file, before any of its entries is in a ring.
     pub(super) fn define(&mut self, site: &'static Site) -> io::Result<()> {
-        let number = site.number() as usize;
-        if self.site(site.number()).is_some() {
+        if self.is_defined(site) {
             return Ok(());
         }
         let mut payload = Vec::new();
@@ -111,16 +110,31 @@ impl Claims {
         if payload.len() <= PAYLOAD_BYTES_MAX {
             self.rings.define(&payload)?;
         }
-        if self.sites.len() <= number {
-            self.sites.resize(number + 1, None);
-        }
-        self.sites[number] = Some(site);
+        *self.slot(site) = Some((site, true));
         Ok(())
     }
 
-    /// The site with this number, if it was defined.
+    /// Takes note of a site whose entries go into segments without having been in a ring.
+    pub(super) fn know(&mut self, site: &'static Site) {
+        self.slot(site).get_or_insert((site, false));
+    }
+
+    fn slot(&mut self, site: &'static Site) -> &mut Option<(&'static Site, bool)> {
+        let number = site.number() as usize;
+        if self.sites.len() <= number {
+            self.sites.resize(number + 1, None);
+        }
+        &mut self.sites[number]
+    }
+
+    /// Whether the ring file defines the site.
+    pub(super) fn is_defined(&self, site: &'static Site) -> bool {
+        matches!(self.sites.get(site.number() as usize), Some(Some((_, true))))
+    }
+
+    /// The site with this number, if it has logged.
     pub(super) fn site(&self, number: u32) -> Option<&'static Site> {
-        self.sites.get(number as usize).copied().flatten()
+        self.sites.get(number as usize).copied().flatten().map(|(site, _)| site)
     }
 
     pub(super) fn set_anchor(&mut self, anchor: &Anchor) -> io::Result<()> {

@@ -107,7 +107,8 @@ impl Shared {
         }
     }
 
-    /// Puts an entry into a ring. `None` if it is too long for that, or `encode` gave up; then nothing was done.
+    /// Puts an entry into a ring. `None` if it is too long for that, or the ring file has no room for the site's definition, or
+    /// `encode` gave up; then nothing was done.
     #[inline]
     fn push(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Option<Outcome> {
         if self.fork.is_forked() {
@@ -143,10 +144,8 @@ impl Shared {
         body_len: usize,
         encode: impl Fn(&mut [u8]) -> bool,
     ) -> Option<Outcome> {
-        if !own.knows(site.number())
-            && let Err(refused) = self.define(own, site)
-        {
-            return Some(Err(refused));
+        if !own.knows(site.number()) && !self.define(own, site) {
+            return None;
         }
         let producer = &mut own.producer;
         if body_len > producer.ring().body_bytes_max() {
@@ -193,19 +192,21 @@ impl Shared {
         self.counters.refused.fetch_add(1, Relaxed);
     }
 
-    /// Sees to it that the ring file defines the site.
+    /// Sees to it that the ring file defines the site. Returns whether it does.
     #[cold]
-    fn define(&self, own: &mut OwnRing, site: &'static Site) -> Outcome {
-        self.define_in_file(site).inspect_err(|_| self.refuse(&mut own.producer, 1, site.level))?;
-        own.learn(site.number());
-        Ok(())
+    fn define(&self, own: &mut OwnRing, site: &'static Site) -> bool {
+        let is_defined = self.define_in_file(site);
+        if is_defined {
+            own.learn(site.number());
+        }
+        is_defined
     }
 
-    fn define_in_file(&self, site: &'static Site) -> Outcome {
+    fn define_in_file(&self, site: &'static Site) -> bool {
         if site.number() == 0 {
             crate::global::register(site);
         }
-        lock(&self.claims).define(site).map_err(|error| Refused::of_io(&error))
+        lock(&self.claims).define(site).is_ok()
     }
 
     /// Gives this thread's ring to `work`; `None` if it has none that could be used now.
@@ -255,9 +256,8 @@ impl Shared {
         if is_nested {
             return self.push_common_in_handler(site, body_len, encode);
         }
-        if let Err(refused) = self.define_in_file(site) {
-            self.refuse(&mut lock(&self.common), 1, site.level);
-            return Some(Err(refused));
+        if !self.define_in_file(site) {
+            return None;
         }
         let parts = self.parts(body_len);
         let try_push = || {
@@ -306,7 +306,7 @@ impl Shared {
         encode: impl Fn(&mut [u8]) -> bool,
     ) -> Option<Outcome> {
         let is_defined = match self.claims.try_lock() {
-            Ok(claims) => claims.site(site.number()).is_some(),
+            Ok(claims) => claims.is_defined(site),
             Err(_) => false,
         };
         let mut common = match self.common.try_lock() {
@@ -330,14 +330,15 @@ impl Shared {
         Some(Err(Refused::Full))
     }
 
-    /// An entry that no ring could hold: it is in the segment when this returns.
+    /// An entry that no ring could hold, or whose site the ring file can't define: it is in the segment when this returns, and
+    /// the definition before it.
     #[cold]
     fn append_long(&self, site: &'static Site, body: &[u8]) -> Outcome {
         let parts = self.parts(body.len());
         let tseq = self.with_own_ring(|own| own.producer.take_tseqs(parts));
         let entry = LongEntry { site, stamp: self.clock.now(), tid: thread_id(), tseq, body: body.to_vec() };
-        let outcome =
-            self.define_in_file(site).and_then(|()| self.ask_and_wait(|answer| Request::Entry(entry, answer)));
+        lock(&self.claims).know(site);
+        let outcome = self.ask_and_wait(|answer| Request::Entry(entry, answer));
         if outcome.is_err() {
             // Its numbers are used up.
             match tseq {

@@ -14,11 +14,12 @@ use crate::ring::mapping::MappedRing;
 use crate::ring::place::{Pointer, Target};
 use crate::storage::{Storage, StorageFile};
 
-/// Data of a section of definitions: some hundred call sites.
+/// Data of a section of definitions: some hundred call sites. One is always in reserve, for sites that log for the first time on
+/// a full disk; once that is used up, too, their calls are written by the backend, with the definition, into the segment.
 const DEFINITIONS_BYTES: usize = 64 << 10;
 
 /// Where definitions go next.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct DefinitionsEnd {
     offset: u64,
     room: usize,
@@ -41,6 +42,8 @@ struct RingFile {
     /// End of the last whole section.
     end: u64,
     definitions: DefinitionsEnd,
+    /// A section that has none yet.
+    reserve: Option<DefinitionsEnd>,
     /// Which copy of the anchor comes next.
     anchor_copy: usize,
 }
@@ -81,10 +84,10 @@ impl Rings {
         let copy = header.encode();
         [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
         let definitions = DefinitionsEnd { offset: 0, room: 0 };
-        let file = RingFile { file, places, end: PAGE_BYTES as u64, definitions, anchor_copy: 0 };
+        let file = RingFile { file, places, end: PAGE_BYTES as u64, definitions, reserve: None, anchor_copy: 0 };
         let mut rings = Rings { file: Some(file), run_id: header.run_id, sections: 0 };
         let begun = rings.file.as_ref().map_or(Ok(()), |file| write_whole(&*file.file, &page, 0));
-        match begun.and_then(|()| rings.add_definitions(DEFINITIONS_BYTES)) {
+        match begun.and_then(|()| rings.make_room(0)).and_then(|()| rings.refill_reserve()) {
             Ok(()) => Ok(rings),
             Err(error) => {
                 rings.remove()?;
@@ -116,10 +119,28 @@ impl Rings {
         Ok(start)
     }
 
-    fn add_definitions(&mut self, bytes: usize) -> io::Result<()> {
+    fn add_definitions(&mut self, bytes: usize) -> io::Result<DefinitionsEnd> {
         let start = self.add_section(SectionKind::Definitions, bytes)?;
+        Ok(DefinitionsEnd { offset: start + PAGE_BYTES as u64, room: bytes })
+    }
+
+    /// Goes on in a section that has room for so many bytes: in the reserve, or a new one.
+    fn make_room(&mut self, bytes: usize) -> io::Result<()> {
+        let reserve = self.file.as_mut().and_then(|file| file.reserve.take_if(|reserve| reserve.room >= bytes));
+        let next = match reserve {
+            Some(reserve) => reserve,
+            None => self.add_definitions(bytes.max(1).next_multiple_of(DEFINITIONS_BYTES))?,
+        };
         if let Some(file) = &mut self.file {
-            file.definitions = DefinitionsEnd { offset: start + PAGE_BYTES as u64, room: bytes };
+            file.definitions = next;
+        }
+        Ok(())
+    }
+
+    fn refill_reserve(&mut self) -> io::Result<()> {
+        if self.file.as_ref().is_some_and(|file| file.reserve.is_none()) {
+            let reserve = self.add_definitions(DEFINITIONS_BYTES)?;
+            self.file.iter_mut().for_each(|file| file.reserve = Some(reserve));
         }
         Ok(())
     }
@@ -144,8 +165,10 @@ impl Rings {
         let mut record = Vec::with_capacity(payload.len() + 16);
         push_definition(&mut record, payload, self.run_id);
         if self.file.as_ref().is_some_and(|file| file.definitions.room < record.len()) {
-            self.add_definitions(record.len().next_multiple_of(DEFINITIONS_BYTES))?;
+            self.make_room(record.len())?;
         }
+        // Without one the next definition tries again, or does without.
+        let _ = self.refill_reserve();
         let Some(file) = &mut self.file else { return Ok(()) };
         write_whole(&*file.file, &record, file.definitions.offset)?;
         file.definitions.offset += record.len() as u64;
