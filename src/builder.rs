@@ -1,5 +1,7 @@
 //! The settings of a logger, and its opening.
 
+mod settings;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use crate::engine::{Engine, Floors};
 use crate::entry::Level;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::floor::Floor;
 use crate::level_table::{LevelTable, Outlets};
 use crate::levels::Levels;
@@ -20,12 +22,18 @@ use crate::storage::Storage;
 use crate::synchronous::Synchronous;
 use crate::writer::Writer;
 
+use settings::Setting;
+
 /// How long a logger that is dropped waits for its log to be closed, unless
 /// [`drop_wait`](LoggerBuilder::drop_wait) says otherwise: enough for a sync on a slow disk, and a program that ends does not
 /// seem to hang.
 const DROP_WAIT: Duration = Duration::from_secs(2);
 
 /// Settings of a [`Logger`].
+///
+/// What the methods of its options set is what the program says; of several calls for one option the last holds. Options may be set
+/// by name, too: a file goes before the program, the environment before that, a command line before all
+/// ([`options_from_args`](LoggerBuilder::options_from_args)), in whatever order they are called.
 #[must_use = "settings do nothing before `open`"]
 pub struct LoggerBuilder {
     dir: PathBuf,
@@ -33,14 +41,14 @@ pub struct LoggerBuilder {
     rings: RingOptions,
     is_synchronous: bool,
     levels: Levels,
-    /// What the environment says: it goes before what the program says, in whatever order they are given.
-    levels_from_outside: Levels,
     sync_at: Levels,
     kept: Levels,
     stored: Levels,
     mirror_stderr: Option<Level>,
     on_error: Option<OnError>,
     drop_wait: Duration,
+    /// What was set by name; it goes before the rest.
+    settings: Vec<Setting>,
 }
 
 impl LoggerBuilder {
@@ -51,13 +59,13 @@ impl LoggerBuilder {
             rings: RingOptions::default(),
             is_synchronous: false,
             levels: Levels::new(),
-            levels_from_outside: Levels::new(),
             sync_at: Levels::new(),
             kept: Levels::new(),
             stored: Levels::new(),
             mirror_stderr: None,
             on_error: None,
             drop_wait: DROP_WAIT,
+            settings: Vec::new(),
         }
     }
 
@@ -78,20 +86,6 @@ impl LoggerBuilder {
     pub fn levels(mut self, levels: &Levels) -> LoggerBuilder {
         self.levels.overlay(levels);
         self
-    }
-
-    /// Takes the levels that the environment variable `name` sets, as [`Levels`] reads them: `info,net=trace`. They go before
-    /// those of the program. A variable that is not set, or empty, sets nothing.
-    ///
-    /// # Errors
-    /// `Invalid` if it does not say levels, naming what is wrong.
-    pub fn levels_from_env(mut self, name: &str) -> Result<LoggerBuilder> {
-        let Some(text) = std::env::var_os(name) else { return Ok(self) };
-        let wrong = |what: String| Error::new(ErrorKind::Invalid, format!("the environment variable {name}: {what}"));
-        let text = text.to_str().ok_or_else(|| wrong("is not UTF-8: give levels, as info,net=trace".to_owned()))?;
-        let levels: Levels = text.parse().map_err(|error: Error| wrong(error.message()))?;
-        self.levels_from_outside.overlay(&levels);
-        Ok(self)
     }
 
     /// Sets [`Options::roll_bytes`].
@@ -212,11 +206,14 @@ impl LoggerBuilder {
     /// # Errors
     /// As [`Writer::open`]; `Io` too where no rings can be made.
     pub fn open(self) -> Result<Logger> {
-        let storage = make_directory(&self.dir, &self.options)?;
-        if let Some(ring_dir) = self.rings.ring_dir.as_ref().filter(|_| !self.is_synchronous && !self.rings.in_memory) {
-            make_directory(ring_dir, &self.options)?;
+        let builder = self.settled();
+        let storage = make_directory(&builder.dir, &builder.options)?;
+        if let Some(ring_dir) =
+            builder.rings.ring_dir.as_ref().filter(|_| !builder.is_synchronous && !builder.rings.in_memory)
+        {
+            make_directory(ring_dir, &builder.options)?;
         }
-        self.open_on(storage)
+        builder.open_on(storage)
     }
 
     /// As [`open`](LoggerBuilder::open), over any storage; the directory is only a name for error texts. One whose files are not
@@ -226,22 +223,21 @@ impl LoggerBuilder {
     /// # Errors
     /// As there.
     pub fn open_on(self, storage: Arc<dyn Storage>) -> Result<Logger> {
-        let mut levels = self.levels;
-        levels.overlay(&self.levels_from_outside);
-        let stored = Arc::new(Floor::new(&self.stored, Some(Level::Trace)));
-        let outlets = Outlets { stored: Arc::clone(&stored), mirrored: self.mirror_stderr };
-        let levels = Arc::new(LevelTable::new(levels, outlets));
-        let sync_at = Floor::new(&self.sync_at, None);
-        let log = if self.is_synchronous {
-            let writer = Writer::open_on(storage, self.options)?;
-            Log::Synchronous(Synchronous::start(writer, self.dir, sync_at, self.on_error)?)
+        let this = self.settled();
+        let stored = Arc::new(Floor::new(&this.stored, Some(Level::Trace)));
+        let outlets = Outlets { stored: Arc::clone(&stored), mirrored: this.mirror_stderr };
+        let levels = Arc::new(LevelTable::new(this.levels, outlets));
+        let sync_at = Floor::new(&this.sync_at, None);
+        let log = if this.is_synchronous {
+            let writer = Writer::open_on(storage, this.options)?;
+            Log::Synchronous(Synchronous::start(writer, this.dir, sync_at, this.on_error)?)
         } else {
-            let floors = Floors { sync_at, kept: Floor::new(&self.kept, Some(Level::Trace)) };
+            let floors = Floors { sync_at, kept: Floor::new(&this.kept, Some(Level::Trace)) };
             let level_table = Arc::clone(&levels);
-            Log::Engine(Engine::open(storage, self.options, &self.rings, level_table, floors, self.on_error)?)
+            Log::Engine(Engine::open(storage, this.options, &this.rings, level_table, floors, this.on_error)?)
         };
-        let mirror = self.mirror_stderr.map(|level| Mirror::stderr(level, stored));
-        Ok(Logger::start(levels, log, mirror, self.drop_wait))
+        let mirror = this.mirror_stderr.map(|level| Mirror::stderr(level, stored));
+        Ok(Logger::start(levels, log, mirror, this.drop_wait))
     }
 }
 

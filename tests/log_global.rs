@@ -144,6 +144,28 @@ fn levels_of_the_environment_go_before_those_of_the_program() {
 }
 
 #[test]
+fn options_of_a_file_and_of_the_environment_go_before_those_of_the_program() {
+    const NAME: &str = "options_of_a_file_and_of_the_environment_go_before_those_of_the_program";
+    // The variable is `LOGTOOL_TEST_LEVELS`: the option `levels` of this prefix.
+    if in_child(NAME, "shop.db=debug").is_some() {
+        return;
+    }
+    let dir = temp_dir();
+    let file = dir.path().join("options.toml");
+    std::fs::write(&file, "levels = 'warn,shop.db=error,net=trace'\nroll_bytes = 4096\nsync = 'never'\n").unwrap();
+    let builder = Logger::builder(dir.path().join("log")).options_from_env("LOGTOOL_TEST").unwrap();
+    let log = builder.options_from_file(&file).unwrap().level(Level::Trace).roll_bytes(1 << 20).open().unwrap();
+    assert_eq!(log.levels().to_string(), "warn,shop.db=debug,net=trace");
+    (0..200).for_each(|number| debug!(logger: log, category: DB, "{number} {}", "x".repeat(50)));
+    let stats = log.close(std::time::Duration::from_secs(30)).unwrap();
+    assert_eq!(stats.writer.entries, 200);
+    let segments = std::fs::read_dir(dir.path().join("log"))
+        .unwrap()
+        .filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().ends_with(".flog"));
+    assert!(segments.count() > 3, "rolled by the file's bytes");
+}
+
+#[test]
 fn an_environment_that_says_no_levels_is_an_error_that_names_it() {
     let builder = Logger::builder("/sim").levels_from_env("LOGTOOL_TEST_IS_NOT_SET").unwrap();
     let error = builder.levels_from_env("PATH").unwrap_err();
