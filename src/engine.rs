@@ -12,6 +12,7 @@
 mod backend;
 mod claims;
 mod level_requests;
+mod names;
 mod sink;
 mod threads;
 

@@ -44,8 +44,11 @@ impl Sites {
         id
     }
 
-    /// Names a thread, anew where it has a name.
+    /// Names a thread, anew where it has another name.
     pub(crate) fn name_thread(&mut self, tid: u32, name: &str) {
+        if self.threads.get(&tid).is_some_and(|known| known.name == name) {
+            return;
+        }
         self.threads.insert(tid, Thread { name: name.to_owned(), defined_in: 0 });
         self.last = (0, 0, 0);
     }

@@ -29,6 +29,7 @@ mod recovery;
 mod retention_full_disk;
 mod ring_dir;
 mod ring_full_disk;
+mod ring_shared;
 mod rings;
 mod rings_cli;
 mod rings_damage;

@@ -5,17 +5,10 @@ use std::time::Duration;
 
 use logtool::{Item, LogReader, Logger, info, try_info};
 
-use crate::faulty_storage::{Faults, Faulty};
+use crate::faulty_storage::{Faulty, fill};
 use crate::harness::temp_dir;
 
 const WAIT: Duration = Duration::from_secs(20);
-
-/// From now on no file grows over what there is now and `room` bytes.
-fn fill(dir: &std::path::Path, faults: &Faults, room: u64) {
-    let bytes: u64 = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
-    faults.bytes_max.store(bytes + room, Ordering::Relaxed);
-    faults.is_full.store(true, Ordering::Relaxed);
-}
 
 /// One call site each, with a definition of more than 2 KiB.
 macro_rules! log_at_many_sites {

@@ -1,6 +1,5 @@
 //! Which thread has which ring, and which call sites the ring file defines. Asked when a thread or a site is new.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::ring::{Producer, Ring};
 use crate::site::Site;
 
 use super::LiveRing;
+use super::names::Names;
 
 /// All rings of a log, and who has them.
 pub(super) struct Claims {
@@ -28,8 +28,8 @@ pub(super) struct Claims {
     free: Vec<Arc<LiveRing>>,
     /// The sites that have logged, by their number, and whether the ring file defines them.
     sites: Vec<Option<(&'static Site, bool)>>,
-    /// Names of the threads that have a ring.
-    names: HashMap<u32, String>,
+    /// What threads are called.
+    pub(super) names: Names,
 }
 
 impl Claims {
@@ -57,7 +57,7 @@ impl Claims {
             all: vec![common],
             free: Vec::new(),
             sites: Vec::new(),
-            names: HashMap::new(),
+            names: Names::default(),
         };
         Ok((claims, producer))
     }
@@ -77,9 +77,7 @@ impl Claims {
         };
         let name = std::thread::current().name().map(str::to_owned).unwrap_or_default();
         ring.memory().write_owner(&encode_owner(tid, &name, self.run_id));
-        if !name.is_empty() {
-            self.names.insert(tid, name);
-        }
+        self.names.give_ring(tid, &name);
         Some(Producer::new(ring, tid, 0))
     }
 
@@ -90,13 +88,20 @@ impl Claims {
 
     /// Takes back a ring that its thread has given up, and that is drained.
     pub(super) fn take_back(&mut self, ring: &Arc<LiveRing>) {
-        self.names.remove(&ring.tid());
+        self.names.take_ring(ring.tid());
         ring.set_taken_back();
         self.free.push(Arc::clone(ring));
     }
 
-    pub(super) fn name(&self, tid: u32) -> Option<&str> {
-        self.names.get(&tid).map(String::as_str)
+    /// Puts the name of this thread into the ring file, before any of its entries is in the common ring.
+    pub(super) fn name_sharer(&mut self, tid: u32) {
+        if self.names.is_to_be_stored(tid)
+            && let Some(name) = std::thread::current().name()
+        {
+            // Without room for it only those miss it who read the common ring after a kill.
+            let _ = self.rings.name_thread(tid, name);
+            self.names.set_stored(tid, name);
+        }
     }
 
     /// Puts the definition of a registered site into the ring file, before any of its entries is in a ring.

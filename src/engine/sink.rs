@@ -19,7 +19,7 @@ use super::Shared;
 pub(super) struct Numbers {
     /// Of the ring that threads share.
     pub(super) is_common: bool,
-    /// The thread; 0 for none yet.
+    /// The thread, of the last entry where several share the ring; 0 for none yet.
     pub(super) tid: u32,
     /// The last tseq that is in the log, as an entry or as one that was refused.
     pub(super) last_tseq: u64,
@@ -28,8 +28,9 @@ pub(super) struct Numbers {
 impl Numbers {
     /// Takes note whose numbers come next.
     pub(super) fn set_tid(&mut self, tid: u32) {
-        if !self.is_common && self.tid != tid {
-            (self.tid, self.last_tseq) = (tid, 0);
+        if self.tid != tid {
+            self.tid = tid;
+            self.last_tseq = if self.is_common { self.last_tseq } else { 0 };
         }
     }
 }
@@ -53,7 +54,7 @@ impl Sink {
     /// Appends an entry, behind a marker of those before it that were refused. After an error it was not taken.
     #[inline]
     pub(super) fn append(&mut self, numbers: &mut Numbers, head: &RecordHead, body: &[u8], level: u8) -> Result<()> {
-        if numbers.tid != head.tid && !numbers.is_common {
+        if numbers.tid != head.tid {
             self.begin_thread(numbers, head.tid);
         }
         if head.tseq > numbers.last_tseq + 1 {
@@ -71,7 +72,9 @@ impl Sink {
     #[cold]
     pub(super) fn begin_thread(&mut self, numbers: &mut Numbers, tid: u32) {
         numbers.set_tid(tid);
-        if let Some(name) = lock(&self.shared.claims).name(tid) {
+        let mut claims = lock(&self.shared.claims);
+        claims.names.take_forgotten().into_iter().for_each(|tid| self.writer.forget_thread(tid));
+        if let Some(name) = claims.names.get(tid) {
             self.writer.name_thread(tid, name);
         }
     }

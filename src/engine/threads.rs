@@ -252,10 +252,11 @@ impl Shared {
     /// The way of those that have no ring of their own.
     #[cold]
     fn push_common(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Option<Outcome> {
-        let is_nested = RINGS.try_with(|rings| rings.is_in_use.get()).unwrap_or(false);
-        if is_nested {
+        let is_nested = RINGS.try_with(|rings| rings.is_in_use.get());
+        if is_nested == Ok(true) {
             return self.push_common_in_handler(site, body_len, encode);
         }
+        self.name_sharer();
         if !self.define_in_file(site) {
             return None;
         }
@@ -298,6 +299,14 @@ impl Shared {
         outcome.unwrap_or(Some(Err(Refused::Full)))
     }
 
+    /// Sees to it that the name of this thread is known where it has no ring that tells it. Of one that ends it may be too late
+    /// to ask.
+    fn name_sharer(&self) {
+        if RINGS.try_with(|_| ()).is_ok() {
+            lock(&self.claims).name_sharer(thread_id());
+        }
+    }
+
     /// In a signal handler that has come upon a call of its own thread: nothing may be waited for.
     fn push_common_in_handler(
         &self,
@@ -336,6 +345,9 @@ impl Shared {
     fn append_long(&self, site: &'static Site, body: &[u8]) -> Outcome {
         let parts = self.parts(body.len());
         let tseq = self.with_own_ring(|own| own.producer.take_tseqs(parts));
+        if tseq.is_none() {
+            self.name_sharer();
+        }
         let entry = LongEntry { site, stamp: self.clock.now(), tid: thread_id(), tseq, body: body.to_vec() };
         lock(&self.claims).know(site);
         let outcome = self.ask_and_wait(|answer| Request::Entry(entry, answer));

@@ -9,7 +9,8 @@ use crate::finding::Loss;
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::recovery::ring::DeadRing;
 use crate::ring::file::{
-    Anchor, FileHeader, PAGE_BYTES, SECTIONS, SectionHeader, SectionKind, definitions, index_of_name,
+    Anchor, FileHeader, NAME_BYTES, NAMES_MAX, PAGE_BYTES, SECTIONS, SectionHeader, SectionKind, decode_names,
+    definitions, index_of_name,
 };
 use crate::ring::place::Place;
 use crate::ring::record::RECORD_HEAD_BYTES;
@@ -105,6 +106,8 @@ pub(super) struct DeadFile {
     /// Payloads of call-site frames, by number.
     pub(super) definitions: HashMap<u32, Vec<u8>>,
     definition_bytes_left: u64,
+    /// Names of threads that have no ring.
+    pub(super) names: HashMap<u32, String>,
     pub(super) rings: Vec<DeadRing>,
     /// Bytes of all rings.
     pub(super) ring_bytes: u64,
@@ -128,6 +131,7 @@ impl DeadFile {
             anchor: Anchor::decode(&file.first_page, run_id),
             definitions: HashMap::new(),
             definition_bytes_left: DEFINITIONS_BYTES_MAX,
+            names: HashMap::new(),
             rings: Vec::new(),
             ring_bytes: 0,
             damage: Vec::new(),
@@ -136,13 +140,22 @@ impl DeadFile {
             read.damaged(0, PAGE_BYTES as u64);
         }
         let sections = read.sections(file)?;
-        let ring_count = sections.iter().filter(|section| section.header.kind != SectionKind::Definitions).count();
+        let ring_count = sections.iter().filter(|section| section.header.kind.is_ring()).count();
         let window_bytes = (WINDOWS_BYTES / ring_count.max(1)).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         for section in &sections {
             let data_at = section.at + PAGE_BYTES as u64;
-            if section.header.kind == SectionKind::Definitions {
-                read.add_definitions(file, data_at, section.header.bytes)?;
-                continue;
+            match section.header.kind {
+                SectionKind::Definitions => {
+                    read.add_definitions(file, data_at, section.header.bytes)?;
+                    continue;
+                }
+                SectionKind::Names => {
+                    let mut data = vec![0; (section.header.bytes as usize).min(NAMES_MAX * NAME_BYTES)];
+                    let len = file.file.read_full_at(&mut data, data_at)?;
+                    read.names.extend(decode_names(&data[..len], run_id));
+                    continue;
+                }
+                SectionKind::Ring | SectionKind::SharedRing => {}
             }
             let ring = DeadRing::open(&file.file, run_id, &section.page, &section.header, data_at, window_bytes)?;
             read.rings.push(ring);
@@ -160,7 +173,7 @@ impl DeadFile {
             file.file.read_full_at(&mut page, at)?;
             let next = at + PAGE_BYTES as u64;
             match SectionHeader::decode(&page, self.header.run_id) {
-                Some(header) if header.kind == SectionKind::Definitions || header.bytes >= RECORD_HEAD_BYTES as u64 => {
+                Some(header) if !header.kind.is_ring() || header.bytes >= RECORD_HEAD_BYTES as u64 => {
                     if let Some(lost_at) = lost_at.take() {
                         self.damaged_unless_blank(file, lost_at, at)?;
                     }

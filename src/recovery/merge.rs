@@ -216,6 +216,7 @@ impl Merge {
         let owners = self.file.rings.iter().filter_map(|ring| ring.owner.as_ref());
         let own =
             owners.filter(|(owner, _)| *owner == tid).map(|(_, name)| name.as_str()).find(|name| !name.is_empty());
+        let own = own.or(self.file.names.get(&tid).map(String::as_str));
         append.name_thread(tid, own.or(self.known.name(tid)));
     }
 }

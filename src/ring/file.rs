@@ -16,6 +16,8 @@
 //! ```
 //! A ring's data is a ring of `bytes` bytes, a power of two, of [records](crate::ring::record).
 //!
+//! The data of a names section is a row of owners, of 128 bytes each, of the threads that share a ring.
+//!
 //! The data of a definitions section is a row of `crc u32 | len u32 | call site` records, each a multiple of 8 bytes long,
 //! with the call site as [`CallSite::encode`](crate::CallSite::encode) gives it; the first that does not hold ends it.
 
@@ -48,6 +50,12 @@ pub(crate) const OWNER: usize = 512;
 const DEFINITION_ALIGN: usize = 8;
 /// Longest name of an owner that is kept.
 const OWNER_NAME_BYTES_MAX: usize = 255;
+/// Bytes for the name of a thread without a ring, with what stands before it.
+pub(crate) const NAME_BYTES: usize = 128;
+/// Names of threads without a ring that are kept: more than such threads are at work at a time.
+pub(crate) const NAMES_MAX: usize = 512;
+/// What stands before a name.
+const NAME_HEAD_BYTES: usize = 4 + 4 + 2;
 
 /// What the file says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +179,14 @@ pub(crate) enum SectionKind {
     Ring = 2,
     /// The ring that all threads share.
     SharedRing = 3,
+    /// Names of threads in the shared ring.
+    Names = 4,
+}
+
+impl SectionKind {
+    pub(crate) fn is_ring(self) -> bool {
+        matches!(self, SectionKind::Ring | SectionKind::SharedRing)
+    }
 }
 
 /// What a section says of itself.
@@ -206,9 +222,10 @@ impl SectionHeader {
                 1 => SectionKind::Definitions,
                 2 => SectionKind::Ring,
                 3 => SectionKind::SharedRing,
+                4 => SectionKind::Names,
                 _ => return None,
             };
-            let fits = kind == SectionKind::Definitions || bytes.is_power_of_two();
+            let fits = !kind.is_ring() || bytes.is_power_of_two();
             fits.then_some(SectionHeader { kind, number, bytes })
         })
     }
@@ -216,7 +233,16 @@ impl SectionHeader {
 
 /// The owner of a ring, as it stands at [`OWNER`] in the section's page. A longer name is cut.
 pub(crate) fn encode_owner(tid: u32, name: &str, run_id: u64) -> Vec<u8> {
-    let name = &name.as_bytes()[..name.len().min(OWNER_NAME_BYTES_MAX)];
+    encode_thread(tid, name, OWNER_NAME_BYTES_MAX, run_id)
+}
+
+/// A thread without a ring, as it stands in a section of names. A longer name is cut.
+pub(crate) fn encode_name(tid: u32, name: &str, run_id: u64) -> Vec<u8> {
+    encode_thread(tid, name, NAME_BYTES - NAME_HEAD_BYTES, run_id)
+}
+
+fn encode_thread(tid: u32, name: &str, name_bytes_max: usize, run_id: u64) -> Vec<u8> {
+    let name = &name.as_bytes()[..name.len().min(name_bytes_max)];
     let mut covered = tid.to_le_bytes().to_vec();
     covered.extend_from_slice(&(name.len() as u16).to_le_bytes());
     covered.extend_from_slice(name);
@@ -227,7 +253,16 @@ pub(crate) fn encode_owner(tid: u32, name: &str, run_id: u64) -> Vec<u8> {
 
 /// Reads the owner from the section's page: tid and name.
 pub(crate) fn decode_owner(page: &[u8], run_id: u64) -> Option<(u32, String)> {
-    let mut fields = Fields::new(page.get(OWNER..)?);
+    decode_thread(page.get(OWNER..)?, run_id)
+}
+
+/// Reads the threads of a section of names, in its order.
+pub(crate) fn decode_names(data: &[u8], run_id: u64) -> impl Iterator<Item = (u32, String)> {
+    data.chunks(NAME_BYTES).filter_map(move |place| decode_thread(place, run_id)).filter(|(tid, _)| *tid > 0)
+}
+
+fn decode_thread(bytes: &[u8], run_id: u64) -> Option<(u32, String)> {
+    let mut fields = Fields::new(bytes);
     let crc = fields.u32()?;
     let covered = fields.rest();
     let tid = fields.u32()?;

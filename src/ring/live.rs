@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::active::write_whole;
 use crate::ring::file::{
-    ANCHOR, Anchor, FileHeader, PAGE_BYTES, SECOND_COPY, SECTIONS, SectionHeader, SectionKind, push_definition,
-    ring_name,
+    ANCHOR, Anchor, FileHeader, NAME_BYTES, NAMES_MAX, PAGE_BYTES, SECOND_COPY, SECTIONS, SectionHeader, SectionKind,
+    encode_name, push_definition, ring_name,
 };
 use crate::ring::level_area::{IN_FORCE, LevelRecord};
 use crate::ring::mapping::MappedRing;
@@ -44,6 +44,9 @@ struct RingFile {
     definitions: DefinitionsEnd,
     /// A section that has none yet.
     reserve: Option<DefinitionsEnd>,
+    /// Where the names of threads without a ring start, once there is one, and how many were put there.
+    names: Option<u64>,
+    names_put: usize,
     /// Which copy of the anchor comes next.
     anchor_copy: usize,
 }
@@ -84,7 +87,16 @@ impl Rings {
         let copy = header.encode();
         [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
         let definitions = DefinitionsEnd { offset: 0, room: 0 };
-        let file = RingFile { file, places, end: PAGE_BYTES as u64, definitions, reserve: None, anchor_copy: 0 };
+        let file = RingFile {
+            file,
+            places,
+            end: PAGE_BYTES as u64,
+            definitions,
+            reserve: None,
+            names: None,
+            names_put: 0,
+            anchor_copy: 0,
+        };
         let mut rings = Rings { file: Some(file), run_id: header.run_id, sections: 0 };
         let begun = rings.file.as_ref().map_or(Ok(()), |file| write_whole(&*file.file, &page, 0));
         match begun.and_then(|()| rings.make_room(0)).and_then(|()| rings.refill_reserve()) {
@@ -174,6 +186,20 @@ impl Rings {
         file.definitions.offset += record.len() as u64;
         file.definitions.room -= record.len();
         Ok(())
+    }
+
+    /// Puts down the name of a thread without a ring, in the place of the oldest where there are many.
+    pub(crate) fn name_thread(&mut self, tid: u32, name: &str) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let start = match file.names {
+            Some(start) => start,
+            None => self.add_section(SectionKind::Names, NAMES_MAX * NAME_BYTES)? + PAGE_BYTES as u64,
+        };
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.names = Some(start);
+        let at = start + (file.names_put % NAMES_MAX * NAME_BYTES) as u64;
+        file.names_put += 1;
+        write_whole(&*file.file, &encode_name(tid, name, self.run_id), at)
     }
 
     /// Puts down how stamps become times, for whoever finds the file after the process's death.
