@@ -35,6 +35,9 @@ const TEXT: &str = "The quick brown fox jumps over the lazy dog; pack my box wit
 
 const _: () = assert!(TEXT.len() >= 200);
 
+/// Bytes of an entry with 200 bytes of text in a segment: both heads, the text with its tag and length, padding.
+const FRAME_OF_200_BYTES: usize = 24 + (24 + 203usize).next_multiple_of(8);
+
 /// Name that the logger's threads begin with.
 const OUR_THREADS: &str = "logtool";
 
@@ -51,6 +54,8 @@ enum Mode {
     Synchronous,
     /// Written by the backend; a call waits while its ring is full.
     Asynchronous,
+    /// As before, but that a write has the bytes of 256 entries, however many wait.
+    FixedBatches,
 }
 
 /// What is logged.
@@ -77,7 +82,7 @@ fn bench() -> anyhow::Result<()> {
     println!("{}", process::about_machine());
     let tables: [(&str, &str, Fill); 5] = [
         ("rates", "16 producers, 500 to 8,000 messages a second each, 68,000 in all; 200 bytes, mixed", Field::rates),
-        ("fixed", "200 bytes, at full speed", Field::fixed),
+        ("fixed", "200 bytes, at full speed; batches that grow with what waits, and of 256 entries", Field::fixed),
         ("short", "20 to 80 bytes, at full speed", Field::short),
         ("game", "2 threads, each 500 messages of 20 to 80 bytes each 40 ms", Field::game),
         ("million", "1 M messages of 100 bytes by each thread", Field::million),
@@ -110,7 +115,13 @@ impl Field {
     }
 
     fn fixed(&self) -> anyhow::Result<()> {
-        self.at_full_speed(&[1, 4], self.time, Kind::Texts(200, 200))
+        let kind = Kind::Texts(200, 200);
+        self.at_full_speed(&[1, 4], self.time, kind)?;
+        for count in [1, 4] {
+            let paces = vec![Pace::Full; count];
+            self.row(&format!("batches of 256, threads: {count}"), Mode::FixedBatches, &paces, self.time, kind)?;
+        }
+        Ok(())
     }
 
     fn short(&self) -> anyhow::Result<()> {
@@ -138,12 +149,17 @@ impl Field {
 
     /// A new log, and the messages into it.
     fn row(&self, name: &str, mode: Mode, paces: &[Pace], amount: Amount, kind: Kind) -> anyhow::Result<()> {
+        process::settle(self.dir.parent().unwrap_or(&self.dir))?;
         let log = match mode {
             Mode::SyncEach => {
                 ours::builder(&self.dir).synchronous().options(Options::new().sync(SyncPolicy::EachEntry))
             }
             Mode::Synchronous => ours::builder(&self.dir).synchronous(),
             Mode::Asynchronous => ours::builder(&self.dir).when_full(WhenFull::Block),
+            Mode::FixedBatches => {
+                let options = Options::new().batch_bytes(256 * FRAME_OF_200_BYTES);
+                ours::builder(&self.dir).options(options).when_full(WhenFull::Block)
+            }
         };
         let log = log.open()?;
         let watch = process::Watch::start(OUR_THREADS);
@@ -178,7 +194,7 @@ impl Field {
             figure(seen.peak_percent),
         );
         std::fs::remove_dir_all(&self.dir)?;
-        process::settle(self.dir.parent().unwrap_or(&self.dir))
+        Ok(())
     }
 }
 

@@ -110,6 +110,7 @@ struct Bench {
 impl Bench {
     /// A new log, and the workload into it.
     fn row(&self, name: &str, paces: &[Pace], amount: Amount) -> anyhow::Result<Row> {
+        process::settle(&self.dir)?;
         let dir = self.dir.join("log");
         let log = ours::builder(&dir).open()?;
         let cpu_before = process::cpu_seconds();
@@ -143,7 +144,7 @@ impl Bench {
             figure(produced.times.max_ns()),
             figure(process::bytes_on_disk(&dir, ".flog") as f64 / entries),
         );
-        remove(&dir)?;
+        std::fs::remove_dir_all(&dir)?;
         Ok(row)
     }
 
@@ -159,7 +160,8 @@ impl Bench {
         let percent = (process::cpu_seconds() - before) / IDLE.as_secs_f64() * 100.0;
         self.bars.check("idle CPU, of a core", percent, "%", Bar::AtMost(0.5));
         log.close(ours::END_WAIT)?;
-        remove(&dir)
+        std::fs::remove_dir_all(&dir)?;
+        Ok(())
     }
 
     /// From the call until a reader of the file has the entry.
@@ -179,7 +181,8 @@ impl Bench {
         self.bars.check(&what("p99"), ms(delays.quantile_ns(0.99)), "ms", Bar::AtMost(25.0));
         self.bars.check(&what("max"), ms(delays.max_ns()), "ms", Bar::AtMost(25.0));
         log.close(ours::END_WAIT)?;
-        remove(&dir)
+        std::fs::remove_dir_all(&dir)?;
+        Ok(())
     }
 }
 
@@ -209,10 +212,4 @@ fn follow(dir: &Path, count: u64) -> anyhow::Result<Histogram> {
     }
     anyhow::ensure!(seen as f64 >= 0.9 * count as f64, "the follower has seen {seen} of {count} entries");
     Ok(delays)
-}
-
-/// Removes a log, and lets the disk come to rest.
-fn remove(dir: &Path) -> anyhow::Result<()> {
-    std::fs::remove_dir_all(dir)?;
-    process::settle(dir.parent().unwrap_or(dir))
 }

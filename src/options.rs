@@ -158,8 +158,8 @@ pub struct Options {
     pub sync: SyncPolicy,
     /// Whether [`SyncPolicy::Interval`] uses a thread; without one the writer waits for each sync. Default: yes.
     pub sync_thread: bool,
-    /// Pending bytes at which an append hands all to the operating system. From 1 to 64 MiB; default 64 KiB: larger
-    /// writes gain less than a tenth here, and this still fits into the cache of one core.
+    /// Pending bytes at which an append hands all to the operating system. From 1 to 64 MiB; default 256 KiB, which still
+    /// fits into the cache of one core: with 64 KiB the same entries took a third more processor time, with 1 MiB no less.
     pub batch_bytes: usize,
     /// Raw bytes at which a compressed block is closed. From 4 KiB to 1 MiB less 4 KiB, so that content that does not
     /// compress still fits into a frame; default 256 KiB: one flipped bit costs at most that much.
@@ -192,7 +192,7 @@ impl Default for Options {
             compression: Compression::None,
             sync: SyncPolicy::Interval(Duration::from_secs(1)),
             sync_thread: true,
-            batch_bytes: 64 << 10,
+            batch_bytes: 256 << 10,
             block_bytes: 256 << 10,
             makes_room: false,
             preallocate_bytes: 4 << 20,

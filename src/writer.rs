@@ -155,6 +155,7 @@ impl Writer {
     ///
     /// # Errors
     /// As [`entry`](Writer::entry).
+    #[inline]
     pub fn entry_encoded(&mut self, head: &EntryHead, flags: u8, body: &[u8]) -> Result<u64> {
         if head.site != 0 && self.sites.get(head.site).is_none() {
             let text = format!("call site {} was not defined: call define first", head.site);

@@ -5,10 +5,10 @@
 //! ```
 //! Each question is one load or two; what is to be done where the answer is unusual stands in functions of its own.
 //!
-//! A thread's rings are taken out of its thread-local place for the time of a call. A call that finds them taken (a signal
+//! A thread's rings are borrowed from its thread-local place for the time of a call. A call that finds them borrowed (a signal
 //! handler that logs) or gone (a thread that ends), or whose thread can have no ring, uses the common one, under a lock.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -25,14 +25,8 @@ use crate::thread::{give_back_buffer, take_buffer, thread_id};
 use super::{LongEntry, Request, SHARED_LOOK_EVERY, Shared, Step};
 
 thread_local! {
-    static RINGS: Rings = const { Rings { list: Cell::new(Vec::new()), is_in_use: Cell::new(false) } };
-}
-
-/// The rings of this thread.
-struct Rings {
-    list: Cell<Vec<OwnRing>>,
-    /// A call is at work with them.
-    is_in_use: Cell<bool>,
+    /// The rings of this thread, borrowed for as long as a call is at work with them.
+    static RINGS: RefCell<Vec<OwnRing>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The ring of this thread in one log.
@@ -214,18 +208,12 @@ impl Shared {
     fn with_own_ring<R>(&self, work: impl FnOnce(&mut OwnRing) -> R) -> Option<R> {
         RINGS
             .try_with(|rings| {
-                if rings.is_in_use.replace(true) {
-                    return None;
-                }
-                let mut list = rings.list.take();
-                let own = match list.iter_mut().find(|own| own.key == self.key) {
-                    Some(own) => Some(own),
-                    None => self.claim(&mut list),
+                let mut list = rings.try_borrow_mut().ok()?;
+                let own = match list.iter().position(|own| own.key == self.key) {
+                    Some(at) => &mut list[at],
+                    None => self.claim(&mut list)?,
                 };
-                let result = own.map(work);
-                rings.list.set(list);
-                rings.is_in_use.set(false);
-                result
+                Some(work(own))
             })
             .ok()
             .flatten()
@@ -252,8 +240,8 @@ impl Shared {
     /// The way of those that have no ring of their own.
     #[cold]
     fn push_common(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Option<Outcome> {
-        let is_nested = RINGS.try_with(|rings| rings.is_in_use.get());
-        if is_nested == Ok(true) {
+        let is_nested = RINGS.try_with(|rings| rings.try_borrow().is_err()).unwrap_or(false);
+        if is_nested {
             return self.push_common_in_handler(site, body_len, encode);
         }
         self.name_sharer();

@@ -151,6 +151,8 @@ pub(crate) struct Producer<M: Memory> {
     read_known: u64,
     /// The last one used.
     tseq: u64,
+    /// Once `written` is past this, the ring may be more than half full.
+    look_at: u64,
 }
 
 impl<M: Memory> Producer<M> {
@@ -164,7 +166,8 @@ impl<M: Memory> Producer<M> {
         ring.is_released.store(false, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire in `Ring::tid`.
         ring.tid.store(tid, Ordering::Release);
-        Producer { ring, tid, written, read_known, tseq }
+        let look_at = read_known + ring.capacity() / 2;
+        Producer { ring, tid, written, read_known, tseq, look_at }
     }
 
     #[inline]
@@ -269,17 +272,21 @@ impl<M: Memory> Producer<M> {
         self.tseq - parts + 1
     }
 
-    /// Whether more than half of the ring waits, as far as is known without a look at the other side.
+    /// Whether it is time to ask [`is_half_full`](Producer::is_half_full).
     #[inline]
     pub(crate) fn seems_half_full(&self) -> bool {
-        self.written - self.read_known > self.ring.memory.capacity() as u64 / 2
+        self.written > self.look_at
     }
 
-    /// Whether more than half of the ring waits.
+    /// Whether more than half of the ring waits. Then the backend is to be woken, and need not be for a while: it looks
+    /// itself before it sleeps.
     pub(crate) fn is_half_full(&mut self) -> bool {
+        let half = self.ring.capacity() / 2;
         // ORDERING: Acquire, as in `has_room`.
         self.read_known = self.ring.memory.read()[0].load(Ordering::Acquire);
-        self.seems_half_full()
+        let is_half_full = self.written - self.read_known > half;
+        self.look_at = if is_half_full { self.written + half / 8 } else { self.read_known + half };
+        is_half_full
     }
 }
 
@@ -294,6 +301,8 @@ pub(crate) struct Consumer<M: Memory> {
     /// The last refused tseq at the last look, of the thread `owner`.
     refused_tseq: u64,
     owner: u32,
+    /// The record at `taken`, once that was looked at: its head, and the length of its body.
+    next: Option<(RecordHead, usize)>,
     /// Records that make no sense were passed over.
     damaged_bytes: u64,
 }
@@ -303,7 +312,7 @@ impl<M: Memory> Consumer<M> {
     pub(crate) fn new(ring: Arc<Ring<M>>) -> Consumer<M> {
         // ORDERING: Relaxed; only the consumer changes it.
         let taken = ring.memory.read()[0].load(Ordering::Relaxed);
-        Consumer { ring, taken, end: taken, refused_tseq: 0, owner: 0, damaged_bytes: 0 }
+        Consumer { ring, taken, end: taken, refused_tseq: 0, owner: 0, next: None, damaged_bytes: 0 }
     }
 
     pub(crate) fn ring(&self) -> &Arc<Ring<M>> {
@@ -346,42 +355,51 @@ impl<M: Memory> Consumer<M> {
     /// The stamp of the next record.
     #[inline]
     pub(crate) fn next_stamp(&mut self) -> Option<u64> {
+        if self.next.is_none() && self.taken != self.end {
+            self.find_next();
+        }
+        self.next.map(|(head, _)| head.stamp)
+    }
+
+    /// Takes apart the head of the next record.
+    #[inline]
+    fn find_next(&mut self) {
         while self.taken != self.end {
-            match self.view(|record| match record {
-                Some((Record::Entry { head, .. }, _)) => Ok(head.stamp),
+            let place = (self.taken & self.ring.mask()) as usize;
+            let to_end = self.ring.memory.capacity() - place;
+            let len = usize::try_from(self.end - self.taken).map_or(to_end, |waiting| waiting.min(to_end));
+            let parse = |bytes: &[u8]| match Record::parse(bytes) {
+                Some((Record::Entry { head, body }, _)) => Ok((head, body.len())),
+                // A skip is told by its length, which is that of all up to the end.
                 Some((Record::Skip, len)) => Err(Some(len)),
                 None => Err(None),
-            }) {
-                Ok(stamp) => return Some(stamp),
+            };
+            // SAFETY: this is the consumer, and all up to `end` was published when it looked.
+            match unsafe { self.ring.memory.view(place, len, parse) } {
+                Ok(next) => {
+                    self.next = Some(next);
+                    return;
+                }
                 Err(Some(len)) => self.taken += len as u64,
                 Err(None) => self.pass_over_damage(),
             }
         }
-        None
     }
 
     /// Gives the next record to `take`, behind a [`next_stamp`](Consumer::next_stamp) that found one; it counts as taken if
     /// that returns `Ok`.
     #[inline]
     pub(crate) fn take<T, E>(&mut self, take: impl FnOnce(&RecordHead, &[u8]) -> Result<T, E>) -> Option<Result<T, E>> {
-        let (result, len) = self.view(|record| match record {
-            Some((Record::Entry { head, body }, len)) => Some((take(&head, body), len)),
-            _ => None,
-        })?;
+        let (head, body_len) = self.next?;
+        let (place, record) = ((self.taken & self.ring.mask()) as usize, record_bytes(body_len));
+        let take = |bytes: &[u8]| take(&head, &bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + body_len]);
+        // SAFETY: as in `find_next`, which has found the record to be before `end`.
+        let result = unsafe { self.ring.memory.view(place, record, take) };
         if result.is_ok() {
-            self.taken += len as u64;
+            self.taken += record as u64;
+            self.next = None;
         }
         Some(result)
-    }
-
-    #[inline]
-    fn view<R>(&self, view: impl FnOnce(Option<(Record<'_>, usize)>) -> R) -> R {
-        let place = (self.taken & self.ring.mask()) as usize;
-        let to_end = self.ring.memory.capacity() - place;
-        let len = usize::try_from(self.end - self.taken).map_or(to_end, |waiting| waiting.min(to_end));
-        // A skip is told by its length, which is that of all up to the end.
-        // SAFETY: this is the consumer, and all up to `end` was published when it looked.
-        unsafe { self.ring.memory.view(place, len, |bytes| view(Record::parse(bytes))) }
     }
 
     /// Somebody has written into the mapping: nothing says where the next record starts.

@@ -106,6 +106,7 @@ fn compare(args: &Args) -> anyhow::Result<bool> {
 }
 
 fn run_child(program: &Path, dir: &Path, runs: &Runs, args: &Args) -> anyhow::Result<Figures> {
+    process::settle(dir)?;
     let dir = dir.join("run");
     std::fs::create_dir(&dir)?;
     let mut command = Command::new(program);
@@ -120,7 +121,6 @@ fn run_child(program: &Path, dir: &Path, runs: &Runs, args: &Args) -> anyhow::Re
     let output = command.stderr(Stdio::inherit()).output()?;
     anyhow::ensure!(output.status.success(), "{} with {} threads: {}", runs.name, runs.threads, output.status);
     std::fs::remove_dir_all(&dir)?;
-    process::settle(dir.parent().unwrap_or(&dir))?;
     Figures::from_line(&String::from_utf8_lossy(&output.stdout)).context(runs.name)
 }
 
