@@ -58,6 +58,11 @@ impl Floor {
         level as u8 >= threshold(self.levels.of(category))
     }
 
+    /// Whether every call is, whatever its site.
+    pub(crate) fn admits_all(&self) -> bool {
+        self.most <= Level::Trace as u8
+    }
+
     /// Whether a call of this site is.
     pub(crate) fn admits_site(&self, site: &Site) -> bool {
         match &self.known {

@@ -177,6 +177,10 @@ impl Shared {
             return Ok(());
         }
         self.bell.wake();
+        if self.floors.kept.admits_all() {
+            producer.look_later();
+            return Ok(());
+        }
         if self.floors.kept.admits_site(site) { Ok(()) } else { Err(self.refusal()) }
     }
 

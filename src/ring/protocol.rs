@@ -278,15 +278,18 @@ impl<M: Memory> Producer<M> {
         self.written > self.look_at
     }
 
-    /// Whether more than half of the ring waits. Then the backend is to be woken, and need not be for a while: it looks
-    /// itself before it sleeps.
+    /// Whether more than half of the ring waits.
     pub(crate) fn is_half_full(&mut self) -> bool {
         let half = self.ring.capacity() / 2;
         // ORDERING: Acquire, as in `has_room`.
         self.read_known = self.ring.memory.read()[0].load(Ordering::Acquire);
-        let is_half_full = self.written - self.read_known > half;
-        self.look_at = if is_half_full { self.written + half / 8 } else { self.read_known + half };
-        is_half_full
+        self.look_at = self.read_known + half;
+        self.seems_half_full()
+    }
+
+    /// The backend was woken: it looks itself before it sleeps, so that it need not be woken again for a while.
+    pub(crate) fn look_later(&mut self) {
+        self.look_at = self.written + self.ring.capacity() / 16;
     }
 }
 
