@@ -15,9 +15,10 @@ use crate::level_table::{LevelTable, Outlets};
 use crate::levels::Levels;
 use crate::log::Log;
 use crate::logger::{Logger, OnError};
-use crate::mirror::Mirror;
+use crate::mirror::{Form, Mirror};
 use crate::open::make_directory;
 use crate::options::{Clock, Options, RingOptions, SyncPolicy, WhenFull};
+use crate::render::Render;
 use crate::storage::Storage;
 use crate::synchronous::Synchronous;
 use crate::writer::Writer;
@@ -45,6 +46,7 @@ pub struct LoggerBuilder {
     kept: Levels,
     stored: Levels,
     mirror_stderr: Option<Level>,
+    mirror_form: Option<Form>,
     on_error: Option<OnError>,
     drop_wait: Duration,
     /// What was set by name; it goes before the rest.
@@ -63,6 +65,7 @@ impl LoggerBuilder {
             kept: Levels::new(),
             stored: Levels::new(),
             mirror_stderr: None,
+            mirror_form: None,
             on_error: None,
             drop_wait: DROP_WAIT,
             settings: Vec::new(),
@@ -145,6 +148,14 @@ impl LoggerBuilder {
     /// a pipe that is not read from stops the calls that log them. Default: none.
     pub fn mirror_stderr(mut self, level: Level) -> LoggerBuilder {
         self.mirror_stderr = Some(level);
+        self
+    }
+
+    /// How [`mirror_stderr`](LoggerBuilder::mirror_stderr) shows entries: what `form` makes of each is written as it is, with a
+    /// newline behind it. It works one entry at a time, in the calls that log them; what it logs itself is not shown, and its
+    /// panics are caught. Default: [`UtcLines`](crate::render::UtcLines), with control characters escaped.
+    pub fn mirror_render(mut self, form: impl Render + Send + 'static) -> LoggerBuilder {
+        self.mirror_form = Some(Box::new(form));
         self
     }
 
@@ -236,7 +247,7 @@ impl LoggerBuilder {
             let level_table = Arc::clone(&levels);
             Log::Engine(Engine::open(storage, this.options, &this.rings, level_table, floors, this.on_error)?)
         };
-        let mirror = this.mirror_stderr.map(|level| Mirror::stderr(level, stored));
+        let mirror = this.mirror_stderr.map(|level| Mirror::stderr(level, stored, this.mirror_form));
         Ok(Logger::start(levels, log, mirror, this.drop_wait))
     }
 }

@@ -70,6 +70,7 @@
 //! # Where to look
 //! - Logging: [`Logger`] and its [builder](LoggerBuilder), [`info!`] and its like, [`Levels`], [`Category`].
 //! - Writing by hand: [`Writer`], [`Options`]. Reading: [`LogReader`], [`Follower`]. Judging: [`verify()`], `repair`.
+//! - Text forms of entries, also of one's own: [`render`].
 //! - The format: [`mod@format`]. What a reader says besides entries: [`finding`]. How it decides: [`verdict`].
 //! - All file access goes through [`storage`], so that tests can put a failing or crashing disk under it ([`storage_sim`]).
 //!
@@ -143,6 +144,7 @@ pub mod reader;
 mod record;
 mod recovery;
 pub mod render;
+mod render_lines;
 pub mod repair;
 mod repair_apply;
 mod repair_plan;

@@ -19,6 +19,8 @@ use crate::format_value::{push_value, time_text};
 use crate::template::{Count, Piece, Spec, Template};
 use crate::value::Value;
 
+pub use crate::render_lines::{EntryLines, Render, UtcLines};
+
 /// About the longest message that is made of one entry, in bytes: a template can ask for far more than the entry holds.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
@@ -231,25 +233,6 @@ impl UtcStamper {
     }
 }
 
-/// Appends a structured entry as one line in UTC, without a newline, the same on every machine:
-/// `2026-11-30T12:00:00.123456Z INFO net.http worker-3 src/http.rs:42 message`. What is not known is `-`.
-pub fn push_line_utc(
-    renderer: &mut Renderer,
-    stamper: &mut UtcStamper,
-    entry: &Entry<'_>,
-    message: &mut String,
-    out: &mut Vec<u8>,
-) {
-    stamper.push(entry.head.time_ns, out);
-    out.push(b' ');
-    out.extend_from_slice(entry.level().map_or("-", crate::entry::Level::as_str).as_bytes());
-    out.push(b' ');
-    push_origin(entry, out);
-    message.clear();
-    renderer.push_message(entry, message);
-    out.extend_from_slice(message.as_bytes());
-}
-
 /// Appends where a structured entry comes from, each part with a space behind it: `net.http worker-3 src/http.rs:42 `.
 pub fn push_origin(entry: &Entry<'_>, out: &mut Vec<u8>) {
     let site = entry.site.map(Arc::as_ref);
@@ -301,9 +284,9 @@ mod tests {
         EntryHead { time_ns: 1_796_040_000_123_456_789, tseq: 1, tid: 3, site: 7 }.encode(&mut payload);
         values.iter().for_each(|value| value.encode(&mut payload));
         let entry = definitions.entry(1, 0, &payload).unwrap();
-        let (mut renderer, mut stamper) = (Renderer::new(), UtcStamper::default());
         let (mut message, mut out) = (String::new(), Vec::new());
-        push_line_utc(&mut renderer, &mut stamper, &entry, &mut message, &mut out);
+        Renderer::new().push_message(&entry, &mut message);
+        UtcLines::default().render(&entry, &mut out);
         (message, String::from_utf8(out).unwrap())
     }
 

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use logtool::render::Renderer;
+use logtool::render::{Render, Renderer};
 use logtool::{
-    Category, Compression, ErrorKind, Item, Level, Levels, LogReader, Logger, Options, debug, debug_enabled, error,
-    info, info_enabled, trace, try_info, try_warn, warn, warn_enabled,
+    Category, Compression, Entry, ErrorKind, Item, Level, Levels, LogReader, Logger, Options, debug, debug_enabled,
+    error, info, info_enabled, trace, try_info, try_warn, warn, warn_enabled,
 };
 
 use crate::harness::{Outcome, Run, temp_dir};
@@ -184,6 +184,29 @@ fn serious_entries_are_shown_on_standard_error_where_asked_for() {
     let memory = Memory::with(|builder| builder.mirror_stderr(Level::Warn));
     info!(logger: memory.log, category: DB, "not shown");
     warn!(logger: memory.log, category: DB, n = 1; "half\nfull");
+    assert_eq!(memory.messages().len(), 2);
+}
+
+/// The level and the category, in a form that nobody else has.
+struct Marked;
+
+impl Render for Marked {
+    fn render(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+        let site = entry.site.unwrap();
+        out.extend_from_slice(format!("MARKED \u{1b}[1m{}\u{1b}[0m {}", site.level, site.category).as_bytes());
+    }
+}
+
+#[test]
+fn a_program_shows_entries_in_a_form_of_its_own() {
+    if let Some(outcome) = in_child("a_program_shows_entries_in_a_form_of_its_own", "info") {
+        let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("MARKED")).collect();
+        assert_eq!(lines, ["MARKED \u{1b}[1mWARN\u{1b}[0m shop.db"], "{}", outcome.stderr);
+        return;
+    }
+    let memory = Memory::with(|builder| builder.mirror_stderr(Level::Warn).mirror_render(Marked));
+    info!(logger: memory.log, category: DB, "not shown");
+    warn!(logger: memory.log, category: DB, "shown");
     assert_eq!(memory.messages().len(), 2);
 }
 

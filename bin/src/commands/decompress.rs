@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use logtool::plain_copy::{Met, plain_copy};
-use logtool::render::{Renderer, UtcStamper, push_line_utc};
+use logtool::render::{EntryLines, UtcLines};
 use logtool::storage::Storage;
 use logtool::storage_os::OsStorage;
 use logtool::{Entry, Error, Item, LogReader};
@@ -127,24 +127,11 @@ struct Text {
     buffer: Vec<u8>,
     /// The output is a terminal: what would steer it is escaped.
     escapes: bool,
-    renderer: Renderer,
-    stamper: UtcStamper,
-    message: String,
-    /// Parts of a structured entry whose rest is still to come, and the number of the next part.
-    parts: Parts,
+    /// Of structured entries.
+    lines: EntryLines<UtcLines>,
     /// The next number of a line that was cut and goes on there; 0 if none is.
     cut_goes_on_at: u64,
 }
-
-/// A structured entry that was cut.
-#[derive(Default)]
-struct Parts {
-    body: Vec<u8>,
-    next_seq: u64,
-}
-
-/// Longest structured entry that is put together; of a longer one the arguments at its end are not shown.
-const STRUCTURED_BYTES_MAX: usize = 8 << 20;
 
 impl Text {
     #[inline]
@@ -153,7 +140,7 @@ impl Text {
             self.end_cut(entry);
         }
         if entry.head.site != 0 {
-            self.push_structured(entry);
+            self.lines.push(entry, &mut self.buffer);
             return;
         }
         self.buffer.extend_from_slice(entry.body);
@@ -173,32 +160,12 @@ impl Text {
         self.cut_goes_on_at = 0;
     }
 
-    fn push_structured(&mut self, entry: &Entry<'_>) {
-        let goes_on = entry.is_continued() && entry.seq == self.parts.next_seq;
-        if !goes_on {
-            self.parts.body.clear();
-        }
-        if !entry.has_more() && !goes_on {
-            push_line_utc(&mut self.renderer, &mut self.stamper, entry, &mut self.message, &mut self.buffer);
-            self.buffer.push(b'\n');
-            return;
-        }
-        if self.parts.body.len() + entry.body.len() <= STRUCTURED_BYTES_MAX {
-            self.parts.body.extend_from_slice(entry.body);
-        }
-        self.parts.next_seq = entry.seq + 1;
-        if !entry.has_more() {
-            let whole = Entry { body: &self.parts.body, ..entry.clone() };
-            push_line_utc(&mut self.renderer, &mut self.stamper, &whole, &mut self.message, &mut self.buffer);
-            self.buffer.push(b'\n');
-        }
-    }
-
     fn end_log(&mut self) {
         if self.cut_goes_on_at != 0 {
             self.buffer.push(b'\n');
         }
-        (self.cut_goes_on_at, self.parts.next_seq) = (0, 0);
+        self.cut_goes_on_at = 0;
+        self.lines.forget_parts();
     }
 
     fn write_to(&mut self, output: &mut impl Write) -> io::Result<()> {

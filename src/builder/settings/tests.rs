@@ -23,6 +23,7 @@ fn fields(builder: LoggerBuilder) -> Vec<(&'static str, String)> {
         kept,
         stored,
         mirror_stderr,
+        mirror_form: _,
         on_error: _,
         drop_wait,
         settings: _,
