@@ -94,9 +94,10 @@
 //!
 //! # At the end of the process
 //! What is in the rings when the process ends, by whatever means, is in the page cache and so in the file `*.ring` beside the
-//! segments (or where [`ring_dir`](LoggerBuilder::ring_dir) says): the next writer, `logtool repair` and all readers find it there. No handler for fatal signals is needed, and
-//! there is none: it could only run on a broken process's stack, and what it would save is safe already. A panic is logged
-//! like anything else, by a hook of the program's own. With [`memory_rings`](LoggerBuilder::memory_rings) this promise is lost.
+//! segments (or where [`ring_dir`](LoggerBuilder::ring_dir) says): the next writer, `logtool repair` and all readers find it
+//! there. No handler for fatal signals is needed, and there is none: it could only run on a broken process's stack, and what it
+//! would save is safe already. A panic is logged like anything else, by a hook of the program's own. With
+//! [`memory_rings`](LoggerBuilder::memory_rings) this promise is lost.
 //!
 //! A process made by fork has a copy of the rings that is not its own: log calls there are refused.
 

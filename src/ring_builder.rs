@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::ring::file::{
     ANCHOR, Anchor, FileHeader, OWNER, PAGE_BYTES, READ, REFUSED_LEVEL, REFUSED_TSEQ, SECOND_COPY, SECTIONS,
-    SectionHeader, SectionKind, WRITTEN, encode_owner, push_definition, ring_name,
+    SectionHeader, SectionKind, WRITTEN, encode_owner, push_definition, refused_level_word, ring_name,
 };
 use crate::ring::place::Pointer;
 use crate::ring::record::{
@@ -209,12 +209,12 @@ impl RingBuilder {
         let header = SectionHeader { kind, number, bytes: self.data.len() as u64 };
         put_twice(&mut page, [0, SECOND_COPY], &header.encode(self.run_id));
         let owner = encode_owner(self.tid, &self.name, self.run_id);
-        page[OWNER..OWNER + owner.len()].copy_from_slice(&owner);
+        put_twice(&mut page, OWNER, &owner);
         for (at, word) in [(WRITTEN, self.written), (READ[0], self.read[0]), (READ[1], self.read[1])] {
             page[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }
-        page[REFUSED_TSEQ..REFUSED_TSEQ + 8].copy_from_slice(&self.refused.0.to_le_bytes());
-        page[REFUSED_LEVEL..REFUSED_LEVEL + 4].copy_from_slice(&u32::from(self.refused.1).to_le_bytes());
+        REFUSED_TSEQ.into_iter().for_each(|at| page[at..at + 8].copy_from_slice(&self.refused.0.to_le_bytes()));
+        page[REFUSED_LEVEL..REFUSED_LEVEL + 4].copy_from_slice(&refused_level_word(self.refused.1).to_le_bytes());
         page
     }
 }
@@ -241,8 +241,9 @@ mod tests {
             ("1536 and 3584 | 4 | how many sections", super::SECTIONS == [1536, 3584]),
             ("| 128 | 8 | written", super::WRITTEN == 128),
             ("| 192 and 256 | 8 | read", super::READ == [192, 256]),
-            ("| 320, 328 | 8, 4 | last tseq", (super::REFUSED_TSEQ, super::REFUSED_LEVEL) == (320, 328)),
-            ("| 512 | 4, 4, 2, n | the thread", super::OWNER == 512),
+            ("| 320, 384 and 448 | 8 | last tseq", super::REFUSED_TSEQ == [320, 384, 448]),
+            ("| 328 | 1, 1, 1, 1 | highest level", super::REFUSED_LEVEL == 328),
+            ("| 512 and 1024 | 4, 4, 2, n | the thread", super::OWNER == [512, 1024]),
         ];
         for (row, is_so) in places {
             assert!(is_so && document.contains(row), "{row}");

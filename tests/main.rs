@@ -33,6 +33,7 @@ mod ring_shared;
 mod rings;
 mod rings_cli;
 mod rings_damage;
+mod rings_refused;
 mod rings_stopped;
 mod sample;
 mod stat;

@@ -76,9 +76,11 @@ impl Claims {
             None => return None,
         };
         let name = std::thread::current().name().map(str::to_owned).unwrap_or_default();
+        // Before it is said whose ring this is: what was refused to its last owner was not refused to this one.
+        let producer = Producer::new(Arc::clone(&ring), tid, 0);
         ring.memory().write_owner(&encode_owner(tid, &name, self.run_id));
         self.names.give_ring(tid, &name);
-        Some(Producer::new(ring, tid, 0))
+        Some(producer)
     }
 
     /// Whether [`claim`](Claims::claim) may have one.

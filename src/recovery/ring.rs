@@ -6,7 +6,9 @@ use std::io;
 use std::sync::Arc;
 
 use crate::recovery::file::Stretch;
-use crate::ring::file::{READ, REFUSED_LEVEL, REFUSED_TSEQ, SectionHeader, SectionKind, WRITTEN, decode_owner};
+use crate::ring::file::{
+    READ, REFUSED_LEVEL, SectionHeader, SectionKind, WRITTEN, decode_owner, level_of_word, refused_tseq,
+};
 use crate::ring::record::{RECORD_ALIGN, RECORD_HEAD_BYTES, Record, RecordHead};
 use crate::storage::{ReadAt, StorageFile};
 
@@ -75,6 +77,7 @@ impl DeadRing {
         let there = header.bytes.min(file.len()?.saturating_sub(data_at));
         let word =
             |at: usize| page.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word));
+        let refused_tseq = refused_tseq(page);
         let mut ring = DeadRing {
             file: Arc::clone(file),
             run_id,
@@ -82,8 +85,8 @@ impl DeadRing {
             data_at,
             bytes: header.bytes,
             owner: decode_owner(page, run_id),
-            refused_tseq: word(REFUSED_TSEQ),
-            refused_level: word(REFUSED_LEVEL) as u32 as u8,
+            refused_tseq: refused_tseq.unwrap_or(0),
+            refused_level: level_of_word(word(REFUSED_LEVEL) as u32),
             position: 0,
             written: word(WRITTEN),
             end: 0,
@@ -100,7 +103,7 @@ impl DeadRing {
             ring.position = ring.start(read)?;
             ring.end = ring.position + ring.bytes;
         }
-        if !is_possible || ring.written < ring.position || ring.written > ring.end {
+        if !is_possible || refused_tseq.is_none() || ring.written < ring.position || ring.written > ring.end {
             // One of the words was altered: the records say what there is.
             ring.damaged(data_at - page.len() as u64, page.len() as u64);
             ring.written = ring.written.min(ring.end);

@@ -11,8 +11,9 @@
 //! section header  0, 2048   twice: run_id u64 | bytes u64 | number u32 | kind u32 | crc u32
 //!                 128       written u64             these are of rings only, and change while the run lives:
 //!                 192, 256  read u64, twice
-//!                 320       refused tseq u64 | refused level u32
-//!                 512       owner: crc u32 | tid u32 | name bytes u16 | name
+//!                 320, 384, 448   refused tseq u64, three times
+//!                 328       refused level u8, four times
+//!                 512, 1024 owner, twice: crc u32 | tid u32 | name bytes u16 | name
 //! ```
 //! A ring's data is a ring of `bytes` bytes, a power of two, of [records](crate::ring::record).
 //!
@@ -39,12 +40,13 @@ pub(crate) const SECTIONS: [usize; 2] = [1536, 3584];
 pub(crate) const WRITTEN: usize = 128;
 /// Start of what is not in a segment yet: a position. Twice, as nothing tells whether one of them is right.
 pub(crate) const READ: [usize; 2] = [192, 256];
-/// The last tseq that a refused call has used up; 0 for none.
-pub(crate) const REFUSED_TSEQ: usize = 320;
-/// Highest level of the refused calls that no marker tells of yet.
+/// The last tseq that a refused call has used up; 0 for none. Three times, as it is stored while others may look: what two say
+/// holds.
+pub(crate) const REFUSED_TSEQ: [usize; 3] = [320, 384, 448];
+/// Highest level of the refused calls that no marker tells of yet, in each of four bytes.
 pub(crate) const REFUSED_LEVEL: usize = 328;
-/// The thread that owns the ring.
-pub(crate) const OWNER: usize = 512;
+/// The thread that owns the ring, twice.
+pub(crate) const OWNER: [usize; 2] = [512, 1024];
 
 /// Definitions start at multiples of this.
 const DEFINITION_ALIGN: usize = 8;
@@ -253,7 +255,26 @@ fn encode_thread(tid: u32, name: &str, name_bytes_max: usize, run_id: u64) -> Ve
 
 /// Reads the owner from the section's page: tid and name.
 pub(crate) fn decode_owner(page: &[u8], run_id: u64) -> Option<(u32, String)> {
-    decode_thread(page.get(OWNER..)?, run_id)
+    OWNER.into_iter().find_map(|at| decode_thread(page.get(at..)?, run_id))
+}
+
+/// Reads the last tseq that a refused call has used up from the section's page. `None` where no two of its copies agree.
+pub(crate) fn refused_tseq(page: &[u8]) -> Option<u64> {
+    let copy = |at: usize| page.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word));
+    let [first, second, third] = REFUSED_TSEQ.map(copy);
+    if first == second || first == third { first } else { second.filter(|_| second == third) }
+}
+
+/// A level as it stands at [`REFUSED_LEVEL`]: of two the higher one is the higher number.
+#[inline]
+pub(crate) fn refused_level_word(level: u8) -> u32 {
+    u32::from(level) * 0x0101_0101
+}
+
+/// The level in such a word, as most of its bytes have it; 0 where they don't agree.
+pub(crate) fn level_of_word(word: u32) -> u8 {
+    let bytes = word.to_le_bytes();
+    bytes.into_iter().find(|byte| bytes.iter().filter(|other| *other == byte).count() > 2).unwrap_or(0)
 }
 
 /// Reads the threads of a section of names, in its order.
@@ -356,7 +377,7 @@ mod tests {
         let mut page = vec![0; PAGE_BYTES];
         assert_eq!(decode_owner(&page, RUN), None);
         let owner = encode_owner(9, &"ü".repeat(200), RUN);
-        page[OWNER..OWNER + owner.len()].copy_from_slice(&owner);
+        page[OWNER[1]..OWNER[1] + owner.len()].copy_from_slice(&owner);
         assert_eq!(decode_owner(&page, RUN).map(|(tid, name)| (tid, name.chars().count())), Some((9, 128)));
 
         let mut data = Vec::new();

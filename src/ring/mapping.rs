@@ -49,11 +49,13 @@ impl MappedRing {
 
     /// Writes the owner's record, as [`encode_owner`](super::file::encode_owner) gives it.
     pub(crate) fn write_owner(&self, record: &[u8]) {
-        let len = record.len().min(PAGE_BYTES / 2 - OWNER);
-        let place = self.map.as_mut_ptr().wrapping_add(OWNER);
-        // SAFETY: inside the page; only who hands out the ring writes there, under a lock, and nobody in this process reads
-        // it.
-        unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), place, len) };
+        let len = record.len().min(OWNER[1] - OWNER[0]);
+        for at in OWNER {
+            let place = self.map.as_mut_ptr().wrapping_add(at);
+            // SAFETY: inside the page; only who hands out the ring writes there, under a lock, and nobody in this process
+            // reads it.
+            unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), place, len) };
+        }
     }
 
     #[inline]
@@ -79,8 +81,8 @@ impl Memory for MappedRing {
         READ.map(|at| self.word64(at))
     }
 
-    fn refused_tseq(&self) -> &AtomicU64 {
-        self.word64(REFUSED_TSEQ)
+    fn refused_tseq(&self) -> [&AtomicU64; 3] {
+        REFUSED_TSEQ.map(|at| self.word64(at))
     }
 
     fn refused_level(&self) -> &AtomicU32 {

@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use crate::ring::file::{level_of_word, refused_level_word};
 use crate::ring::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::ring::record::{
     RECORD_BODY_BYTES_MAX, RECORD_HEAD_BYTES, Record, RecordHead, body_of, finish_record, record_bytes, write_skip,
@@ -28,9 +29,9 @@ pub(crate) trait Memory {
     fn written(&self) -> &AtomicU64;
     /// Start of what is not in a segment yet; both words say the same, but while they are changed.
     fn read(&self) -> [&AtomicU64; 2];
-    /// The last tseq that a refused call has used up; 0 for none.
-    fn refused_tseq(&self) -> &AtomicU64;
-    /// Highest level of refused calls.
+    /// The last tseq that a refused call has used up; 0 for none. All words say the same, but while they are changed.
+    fn refused_tseq(&self) -> [&AtomicU64; 3];
+    /// Highest level of refused calls, as [`refused_level_word`] gives it.
     fn refused_level(&self) -> &AtomicU32;
 
     /// Has `fill` write `len` bytes from `place` on.
@@ -161,7 +162,7 @@ impl<M: Memory> Producer<M> {
         // ORDERING: Relaxed for all; whoever hands out rings does so under a lock, and they are drained.
         let written = ring.memory.written().load(Ordering::Relaxed);
         let read_known = ring.memory.read()[0].load(Ordering::Relaxed);
-        ring.memory.refused_tseq().store(0, Ordering::Relaxed);
+        ring.memory.refused_tseq().iter().for_each(|copy| copy.store(0, Ordering::Relaxed));
         ring.memory.refused_level().store(0, Ordering::Relaxed);
         ring.is_released.store(false, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire in `Ring::tid`.
@@ -261,9 +262,12 @@ impl<M: Memory> Producer<M> {
     pub(crate) fn refuse(&mut self, parts: u64, level: u8) {
         self.tseq += parts;
         // ORDERING: Relaxed; it comes with the store below.
-        self.ring.memory.refused_level().fetch_max(u32::from(level), Ordering::Relaxed);
+        self.ring.memory.refused_level().fetch_max(refused_level_word(level), Ordering::Relaxed);
+        let [first, others @ ..] = self.ring.memory.refused_tseq();
+        // ORDERING: Relaxed; read after the process's death only.
+        others.iter().for_each(|copy| copy.store(self.tseq, Ordering::Relaxed));
         // ORDERING: Release, pairs with the Acquire in `Consumer::look`: what was pushed before is then visible.
-        self.ring.memory.refused_tseq().store(self.tseq, Ordering::Release);
+        first.store(self.tseq, Ordering::Release);
     }
 
     /// Uses up `parts` tseqs for an entry that goes another way; returns the first.
@@ -326,7 +330,7 @@ impl<M: Memory> Consumer<M> {
     pub(crate) fn look(&mut self) {
         let owner = self.ring.tid();
         // ORDERING: Acquire, pairs with the Release in `Producer::refuse`.
-        let refused_tseq = self.ring.memory.refused_tseq().load(Ordering::Acquire);
+        let refused_tseq = self.ring.memory.refused_tseq()[0].load(Ordering::Acquire);
         // It may have got another owner meanwhile, who starts from 0.
         let is_same = self.ring.tid() == owner;
         (self.owner, self.refused_tseq) = (owner, if is_same { refused_tseq } else { 0 });
@@ -342,7 +346,7 @@ impl<M: Memory> Consumer<M> {
     /// Takes the highest level of the refused calls so far.
     pub(crate) fn take_refused_level(&mut self) -> u8 {
         // ORDERING: Relaxed; a level that comes late counts for the next marker.
-        self.ring.memory.refused_level().swap(0, Ordering::Relaxed) as u8
+        level_of_word(self.ring.memory.refused_level().swap(0, Ordering::Relaxed))
     }
 
     /// Whether all of the last look was taken.

@@ -27,7 +27,7 @@ struct Cells {
     cells: Vec<UnsafeCell<[u8; CELL_BYTES]>>,
     written: AtomicU64,
     read: [AtomicU64; 2],
-    refused_tseq: AtomicU64,
+    refused_tseq: [AtomicU64; 3],
     refused_level: AtomicU32,
 }
 
@@ -37,7 +37,7 @@ impl Cells {
             cells: (0..CAPACITY / CELL_BYTES).map(|_| UnsafeCell::new([0; CELL_BYTES])).collect(),
             written: AtomicU64::new(0),
             read: [AtomicU64::new(0), AtomicU64::new(0)],
-            refused_tseq: AtomicU64::new(0),
+            refused_tseq: std::array::from_fn(|_| AtomicU64::new(0)),
             refused_level: AtomicU32::new(0),
         }
     }
@@ -60,8 +60,8 @@ impl Memory for Cells {
         self.read.each_ref()
     }
 
-    fn refused_tseq(&self) -> &AtomicU64 {
-        &self.refused_tseq
+    fn refused_tseq(&self) -> [&AtomicU64; 3] {
+        self.refused_tseq.each_ref()
     }
 
     fn refused_level(&self) -> &AtomicU32 {
