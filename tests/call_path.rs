@@ -64,10 +64,16 @@ fn a_call_neither_reads_nor_writes_nor_sleeps() {
     let dir = temp_dir();
     let log = Logger::builder(dir.path()).when_full(WhenFull::Block).open().unwrap();
     log_all(&log, 0);
-    let before = asked_of_the_system();
-    let own = asked_of_the_system().0 - before.0;
-    // Far less than a ring holds: no call waits.
-    (1..500).for_each(|number| log_all(&log, number));
-    let after = asked_of_the_system();
-    assert_eq!((after.0 - before.0, after.1), (2 * own, before.1));
+    // On a busy machine a page fault may wait for the disk, which counts as sleeping: not in each round.
+    let has_slept = (0..10).all(|_| {
+        log.flush(Duration::from_secs(60)).unwrap();
+        let before = asked_of_the_system();
+        let own = asked_of_the_system().0 - before.0;
+        // Far less than a ring holds: no call waits.
+        (1..500).for_each(|number| log_all(&log, number));
+        let after = asked_of_the_system();
+        assert_eq!(after.0 - before.0, 2 * own);
+        after.1 > before.1
+    });
+    assert!(!has_slept, "calls slept in each of 10 rounds");
 }
