@@ -291,7 +291,7 @@ impl Recovery<'_> {
             return Ok(Some(fate));
         }
         let mut append = None;
-        while let Some(time_ns) = merge.next_new().map_err(&failed)? {
+        while let Some(time_ns) = merge.next_new().map_err(|error| error.at(self.storage.path().join(&file.name)))? {
             let append = match &mut append {
                 Some(append) => append,
                 None => append.insert(self.begin(&header, file.index, time_ns)?),

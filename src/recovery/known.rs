@@ -7,15 +7,21 @@ use crate::error::Result;
 use crate::finding::NoteKind;
 use crate::format::SEGMENT_RECOVERED;
 use crate::ring::record::SHARED_TSEQ;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SegmentInfo, Snapshot};
 use crate::walk::Item;
 
 /// So many segments with entries are looked at, at least: a write may have been followed by a roll.
 const SEGMENTS_MIN: usize = 2;
 
 /// What stands in the last segments of a run.
-#[derive(Debug, Default)]
-pub(super) struct Known {
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    snapshot: &'a Snapshot,
+    run_id: u64,
+    /// Index of the run's first segment.
+    index: u64,
+    /// Segments before this one were not looked at.
+    looked_from: usize,
     /// Of each thread.
     own: HashMap<u32, u64>,
     /// In the ring that all share.
@@ -35,22 +41,34 @@ pub(super) struct Known {
     pub(super) is_closed: bool,
 }
 
-impl Known {
+impl<'a> Known<'a> {
     /// Looks at the last segments of the run `run_id`, whose first has index `index`, in `snapshot`: at those that a recovery
     /// has made, and before these at as many as may hold what was on its way from the rings, of `ring_bytes` bytes, into a
     /// segment.
-    pub(super) fn of(snapshot: &Snapshot, run_id: u64, index: u64, ring_bytes: u64) -> Result<Known> {
-        let mut known = Known { is_whole_run: true, ..Known::default() };
+    pub(super) fn of(snapshot: &'a Snapshot, run_id: u64, index: u64, ring_bytes: u64) -> Result<Known<'a>> {
+        let mut known = Known {
+            snapshot,
+            run_id,
+            index,
+            looked_from: snapshot.segments.len(),
+            own: HashMap::new(),
+            shared: None,
+            names: HashMap::new(),
+            is_whole_run: false,
+            newest_ns: None,
+            recovered: 0,
+            has_recovered: false,
+            has_segments: false,
+            is_closed: false,
+        };
         let (mut bytes, mut with_entries) = (0, 0);
-        let is_of_run = |at: &usize| snapshot.segments[*at].header.run_id == run_id;
-        for at in (0..snapshot.segments.len()).rev().filter(is_of_run) {
+        while let Some(at) = known.next_segment() {
             let info = &snapshot.segments[at];
             let is_recovered = info.header.flags & SEGMENT_RECOVERED != 0;
             if !is_recovered && with_entries >= SEGMENTS_MIN && bytes >= ring_bytes {
-                known.is_whole_run = false;
                 break;
             }
-            let (has_entries, is_closed) = known.add(snapshot, at)?;
+            let (has_entries, is_closed) = known.add(at)?;
             known.is_closed |= is_closed;
             known.newest_ns = known.newest_ns.or(Some(info.header.opened_ns));
             known.has_segments = true;
@@ -60,17 +78,43 @@ impl Known {
             } else {
                 bytes += info.bytes;
                 with_entries += usize::from(has_entries);
-                known.is_whole_run &= info.header.index > index || info.run_start.is_some();
             }
         }
-        let first = snapshot.segments.iter().find(|segment| segment.header.run_id == run_id);
-        known.is_whole_run &= first.is_none_or(|first| first.header.index == index);
+        known.see_whether_whole();
         known.is_closed |= snapshot.state.is_some_and(|state| state.run_id == run_id && state.is_closed);
         Ok(known)
     }
 
+    /// The newest segment of the run that was not looked at.
+    fn next_segment(&self) -> Option<usize> {
+        (0..self.looked_from).rev().find(|at| self.snapshot.segments[*at].header.run_id == self.run_id)
+    }
+
+    fn see_whether_whole(&mut self) {
+        let first = self.snapshot.segments.iter().find(|segment| segment.header.run_id == self.run_id);
+        let is_first = |first: &SegmentInfo| {
+            let is_recovered = first.header.flags & SEGMENT_RECOVERED != 0;
+            first.header.index == self.index && (is_recovered || first.run_start.is_some())
+        };
+        self.is_whole_run = self.next_segment().is_none() && first.is_none_or(is_first);
+    }
+
+    /// As [`last`](Known::last), looked for in all of the run's segments if need be: where calls were refused, which nothing but
+    /// the distance from the thread's last entry tells of. `None` where retention has removed what would tell.
+    pub(super) fn last_of_all(&mut self, tid: u32, tseq: u64) -> Result<Option<u64>> {
+        while self.last(tid, tseq).is_none()
+            && let Some(at) = self.next_segment()
+        {
+            self.add(at)?;
+            self.see_whether_whole();
+        }
+        Ok(self.last(tid, tseq))
+    }
+
     /// Adds what stands in a segment. Returns whether numbers are used in it, and whether the run closed the log with it.
-    fn add(&mut self, snapshot: &Snapshot, at: usize) -> Result<(bool, bool)> {
+    fn add(&mut self, at: usize) -> Result<(bool, bool)> {
+        let snapshot = self.snapshot;
+        self.looked_from = at;
         let path = || snapshot.storage().path().join(&snapshot.segments[at].name);
         let mut walk = snapshot.walk(at)?;
         let (mut newest_ns, mut has_entries) = (None, false);

@@ -27,11 +27,15 @@ enum New {
     Refused { ring: usize, tid: u32, first: u64, count: u64 },
 }
 
+fn unread(error: io::Error) -> Error {
+    Error::io("cannot read the rings", error)
+}
+
 /// All rings of a file, merged.
 #[derive(Debug)]
-pub(super) struct Merge {
+pub(super) struct Merge<'a> {
     file: DeadFile,
-    known: Known,
+    known: Known<'a>,
     class: LossClass,
     /// Rings that stand at an entry, by its stamp and by their number.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
@@ -46,8 +50,8 @@ pub(super) struct Merge {
     part_bytes: usize,
 }
 
-impl Merge {
-    pub(super) fn new(file: DeadFile, known: Known, class: LossClass) -> io::Result<Merge> {
+impl<'a> Merge<'a> {
+    pub(super) fn new(file: DeadFile, known: Known<'a>, class: LossClass) -> io::Result<Merge<'a>> {
         let count = file.rings.len();
         let part_bytes = file.header.part_bytes.clamp(PART_BYTES_MIN, ENTRY_BODY_BYTES_MAX as u64) as usize;
         let time_ns = known.newest_ns.unwrap_or(0);
@@ -60,7 +64,7 @@ impl Merge {
     }
 
     /// What the segments hold, with what has been appended since.
-    pub(super) fn known(&self) -> &Known {
+    pub(super) fn known(&self) -> &Known<'a> {
         &self.known
     }
 
@@ -87,11 +91,14 @@ impl Merge {
     }
 
     /// Goes on to what no segment has; returns when it was logged, or `None` at the end.
-    pub(super) fn next_new(&mut self) -> io::Result<Option<i64>> {
+    pub(super) fn next_new(&mut self) -> Result<Option<i64>> {
         while let Some(Reverse((_, ring))) = self.heads.pop() {
             let Some(head) = self.stands_at[ring] else { continue };
-            let known = self.known.last(head.tid, head.tseq);
-            let last = self.last_tseq(ring, &head)?;
+            let known = match self.may_follow_refused(ring, &head) {
+                true => self.known.last_of_all(head.tid, head.tseq)?,
+                false => self.known.last(head.tid, head.tseq),
+            };
+            let last = self.last_tseq(ring, &head);
             if known.is_none_or(|known| last > known) {
                 // Where no anchor tells the time, the last one known stands for it.
                 self.time_ns = self.file.anchor.map_or(self.time_ns, |anchor| anchor.time_ns(head.stamp));
@@ -100,12 +107,12 @@ impl Merge {
             }
             self.settle_damage(ring, &head, Loss::Nothing);
             self.file.rings[ring].pass();
-            self.advance(ring)?;
+            self.advance(ring).map_err(unread)?;
         }
         while self.ended < self.file.rings.len() {
             let ring = self.ended;
             self.ended += 1;
-            if let Some((tid, first, count)) = self.refused_at_end(ring) {
+            if let Some((tid, first, count)) = self.refused_at_end(ring)? {
                 self.new = Some(New::Refused { ring, tid, first, count });
                 return Ok(Some(self.time_ns));
             }
@@ -114,23 +121,33 @@ impl Merge {
     }
 
     /// The last tseq of the entry that a ring stands at: it may have several parts.
-    fn last_tseq(&self, ring: usize, head: &RecordHead) -> io::Result<u64> {
+    fn last_tseq(&self, ring: usize, head: &RecordHead) -> u64 {
         let parts = self.file.rings[ring].body_len().div_ceil(self.part_bytes).max(1);
-        Ok(head.tseq.saturating_add(parts as u64 - 1))
+        head.tseq.saturating_add(parts as u64 - 1)
+    }
+
+    /// Whether the call right before the entry that a ring stands at may have been refused. If it was not, it is in a segment,
+    /// behind the marker of all that were before.
+    fn may_follow_refused(&self, ring: usize, head: &RecordHead) -> bool {
+        let (refused, own) = (self.file.rings[ring].refused_tseq & !SHARED_TSEQ, head.tseq & !SHARED_TSEQ);
+        own > 1 && refused >= own - 1
     }
 
     /// Calls that were refused after the last entry of a ring. Of one that is damaged nothing tells whether they were.
-    fn refused_at_end(&self, number: usize) -> Option<(u32, u64, u64)> {
+    fn refused_at_end(&mut self, number: usize) -> Result<Option<(u32, u64, u64)>> {
         let ring = &self.file.rings[number];
-        let tid = match ring.kind {
-            SectionKind::SharedRing => 0,
-            _ => ring.owner.as_ref()?.0,
+        let (tid, shared) = match (ring.kind, &ring.owner) {
+            (SectionKind::SharedRing, _) => (0, SHARED_TSEQ),
+            (_, Some((tid, _))) => (*tid, 0),
+            (_, None) => return Ok(None),
         };
-        let shared = if ring.kind == SectionKind::SharedRing { SHARED_TSEQ } else { 0 };
-        let last = self.known.last(tid, ring.refused_tseq | shared)?;
-        let count = (ring.refused_tseq | shared).checked_sub(last).filter(|&count| count > 0)?;
-        let is_told = ring.damage.is_empty() && ring.refused_tseq > 0 && count <= VOID_SEQS;
-        is_told.then_some((tid, last + 1, count))
+        let refused = ring.refused_tseq | shared;
+        if ring.refused_tseq == 0 || !ring.damage.is_empty() {
+            return Ok(None);
+        }
+        let last = self.known.last_of_all(tid, refused)?.unwrap_or(refused);
+        let count = refused.saturating_sub(last);
+        Ok((1..=VOID_SEQS).contains(&count).then_some((tid, last + 1, count)))
     }
 
     /// Appends what [`next_new`](Merge::next_new) went to.
@@ -160,7 +177,6 @@ impl Merge {
         head: RecordHead,
         known: Option<u64>,
     ) -> Result<()> {
-        let unread = |error| Error::io("cannot read the rings", error);
         let stood_in = &mut self.file.rings[ring];
         let (level, is_harmed) = (stood_in.refused_level, !stood_in.damage.is_empty());
         let body = stood_in.take_body().map_err(unread)?;
