@@ -47,6 +47,7 @@ impl LevelTable {
     }
 
     /// A number that changes with them.
+    #[inline]
     pub(crate) fn key(&self) -> u64 {
         self.key.load(Relaxed)
     }

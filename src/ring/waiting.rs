@@ -65,7 +65,11 @@ impl Sleeper {
 /// ```
 /// The fences pair as in [`Sleeper`]; since calls are many and closes few, the light one costs nothing where the kernel can
 /// make the heavy one for both (membarrier).
+///
+/// It has cache lines of its own (two, which processors fetch together): each call writes it, and the backend reads what else
+/// a ring has for each record.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Gate {
     is_busy: AtomicBool,
 }
