@@ -198,7 +198,7 @@ _logtool() {
             return 0
             ;;
         logtool__subcmd__stat)
-            opts="-r -h --json --utc --recursive --color --help"
+            opts="-r -h --json --prometheus --utc --recursive --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

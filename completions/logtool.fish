@@ -139,6 +139,7 @@ complete -c logtool -n "__fish_logtool_using_subcommand stat" -l color -d 'When 
 always\t'In any case'
 never\t'In no case'"
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -l json -d 'In JSON, one object a log'
+complete -c logtool -n "__fish_logtool_using_subcommand stat" -l prometheus -d 'In the text form of Prometheus, all logs together'
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -l utc -d 'Show times in UTC instead of the local zone'
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -s r -l recursive -d 'Take all logs below a directory; without it, a directory that is no log itself is refused'
 complete -c logtool -n "__fish_logtool_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'

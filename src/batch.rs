@@ -7,6 +7,7 @@ use std::io;
 
 use crate::active::{ActiveSegment, Stretch, Tally, whole_frame};
 use crate::block::BlockBuilder;
+use crate::control::DropMarker;
 use crate::entry::{CallSite, EntryHead};
 use crate::format::{ENTRY_HEAD_BYTES, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind};
 use crate::frame::{Seed, begin_frame, finish_frame, frame_bytes, push_frame};
@@ -62,6 +63,11 @@ impl Batch {
     #[inline]
     pub(crate) fn pending_bytes(&self) -> usize {
         self.bytes.len() + self.block.as_ref().map_or(0, BlockBuilder::raw_len)
+    }
+
+    /// Time of the earliest entry that waits; `None` for none.
+    pub(crate) fn oldest_ns(&self) -> Option<i64> {
+        (self.tally.entries > 0).then_some(self.tally.time_min_ns)
     }
 
     /// Bytes of closed frames.
@@ -237,17 +243,29 @@ impl Batch {
 
     /// The frames that wait and use no sequence number: kind and payload. The block has been closed.
     pub(crate) fn controls(&self) -> Vec<(FrameKind, Vec<u8>)> {
-        let (mut controls, mut at) = (Vec::new(), 0);
-        while let Some((header, payload)) = whole_frame(&self.bytes[at..], self.seed, self.offset + at as u64) {
-            match FrameKind::from_u8(header.kind) {
-                Some(FrameKind::Entry | FrameKind::Block | FrameKind::DropMarker | FrameKind::DeclaredLoss) | None => {}
-                // It speaks of its own offset.
-                Some(FrameKind::IndexMark) => {}
-                Some(kind) => controls.push((kind, payload.to_vec())),
-            }
+        let kept = |(kind, payload): (Option<FrameKind>, &[u8])| match kind {
+            Some(FrameKind::Entry | FrameKind::Block | FrameKind::DropMarker | FrameKind::DeclaredLoss) | None => None,
+            // It speaks of its own offset.
+            Some(FrameKind::IndexMark) => None,
+            Some(kind) => Some((kind, payload.to_vec())),
+        };
+        self.waiting().filter_map(kept).collect()
+    }
+
+    /// The drop markers that wait. The block has been closed.
+    pub(crate) fn markers(&self) -> impl Iterator<Item = DropMarker> {
+        let markers = self.waiting().filter(|(kind, _)| *kind == Some(FrameKind::DropMarker));
+        markers.filter_map(|(_, payload)| DropMarker::decode(payload))
+    }
+
+    /// Kind and payload of the frames that wait.
+    fn waiting(&self) -> impl Iterator<Item = (Option<FrameKind>, &[u8])> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let (header, payload) = whole_frame(&self.bytes[at..], self.seed, self.offset + at as u64)?;
             at += header.frame_bytes() as usize;
-        }
-        controls
+            Some((FrameKind::from_u8(header.kind), payload))
+        })
     }
 
     /// Drops all that waits; returns how many entries, the first one's number, and their times. The numbers are given again.

@@ -11,6 +11,7 @@
 
 mod backend;
 mod claims;
+mod figures;
 mod level_requests;
 mod names;
 mod sink;
@@ -32,6 +33,7 @@ use crate::floor::Floor;
 use crate::level_table::LevelTable;
 use crate::log::ask;
 use crate::logger::{OnError, Refused};
+use crate::metrics::Metrics;
 use crate::options::{Options, RingOptions, SyncPolicy, WhenFull};
 use crate::ring::file::FileHeader;
 use crate::ring::fork::ForkWord;
@@ -40,7 +42,7 @@ use crate::ring::mapping::MappedRing;
 use crate::ring::stamp::{Calibration, StampClock};
 use crate::ring::{Producer, Ring, Sleeper, lock, prepare_fences};
 use crate::site::Site;
-use crate::stats::{LoggerStats, WriterStats};
+use crate::stats::{LoggerStats, RefusedCounters, Timing};
 use crate::storage::Storage;
 use crate::sync::without_signals;
 use crate::told::Told;
@@ -48,6 +50,7 @@ use crate::writer::Writer;
 
 use backend::Backend;
 use claims::Claims;
+use figures::Noted;
 
 /// A ring of this process.
 type LiveRing = Ring<MappedRing>;
@@ -96,8 +99,8 @@ struct Shared {
     has_requests: AtomicBool,
     /// Calls that were refused, by reason, and some figures of waiting.
     counters: Counters,
-    /// What the writer told of itself last.
-    writer_stats: Mutex<WriterStats>,
+    /// What the backend told of itself last.
+    noted: Mutex<Noted>,
     on_error: Option<OnError>,
     /// What was told last of writing, and of the regular work.
     told: Told,
@@ -117,11 +120,28 @@ pub(crate) struct Floors {
 /// What calls count.
 #[derive(Debug, Default)]
 struct Counters {
-    refused: AtomicU64,
+    refused: RefusedCounters,
     /// Refused where not even a number could be had; the backend tells of them.
     unnumbered: AtomicU64,
     waits: AtomicU64,
+    waited_ns: AtomicU64,
     longest_wait_ns: AtomicU64,
+}
+
+impl Counters {
+    fn add_wait(&self, waited: Duration) {
+        let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        // ORDERING: Relaxed, here and below; figures for people.
+        self.waits.fetch_add(1, Relaxed);
+        self.waited_ns.fetch_add(waited_ns, Relaxed);
+        self.longest_wait_ns.fetch_max(waited_ns, Relaxed);
+    }
+
+    fn waits(&self) -> Timing {
+        let [count, total, longest] =
+            [&self.waits, &self.waited_ns, &self.longest_wait_ns].map(|figure| figure.load(Relaxed));
+        Timing { count, total: Duration::from_nanos(total), longest: Duration::from_nanos(longest) }
+    }
 }
 
 /// What is asked of the backend.
@@ -218,7 +238,7 @@ impl Engine {
             requests: Mutex::default(),
             has_requests: AtomicBool::new(false),
             counters: Counters::default(),
-            writer_stats: Mutex::new(writer.stats()),
+            noted: Mutex::new(Noted::new(&writer)),
             on_error,
             told: Told::default(),
             told_of_work: Told::default(),
@@ -264,8 +284,12 @@ impl Engine {
         if self.0.fork.is_forked() {
             return LoggerStats::default();
         }
-        let writer = lock(&self.0.writer_stats).clone();
-        LoggerStats { writer, refused: self.0.counters.refused.load(Relaxed) }
+        let writer = lock(&self.0.noted).stats.clone();
+        LoggerStats { writer, refused: self.0.counters.refused.now().total() }
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        if self.0.fork.is_forked() { Metrics::default() } else { self.0.metrics() }
     }
 }
 
@@ -348,9 +372,8 @@ impl Shared {
     /// Waits for room in a thread's own ring, as the policy says. The call is inside the ring's gate.
     #[cold]
     fn wait_for_room(&self, producer: &mut Producer<MappedRing>, body_len: usize) -> std::result::Result<(), Refused> {
-        let start = Instant::now();
         let ring = Arc::clone(producer.ring());
-        let result = self.wait_until(start, |step| {
+        self.wait_until(|step| {
             match step {
                 Step::Yield => std::thread::yield_now(),
                 Step::Sleep(limit) => {
@@ -358,15 +381,11 @@ impl Shared {
                 }
             }
             producer.has_room(body_len)
-        });
-        let waited = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.counters.waits.fetch_add(1, Relaxed);
-        self.counters.longest_wait_ns.fetch_max(waited, Relaxed);
-        result
+        })
     }
 
     /// Takes steps until one says that there is room, or the policy says that it is enough.
-    fn wait_until(&self, start: Instant, mut step: impl FnMut(Step) -> bool) -> std::result::Result<(), Refused> {
+    fn wait_until(&self, step: impl FnMut(Step) -> bool) -> std::result::Result<(), Refused> {
         self.bell.wake();
         let limit = match self.when_full {
             _ if self.is_backend() => return Err(self.refusal()),
@@ -374,6 +393,18 @@ impl Shared {
             WhenFull::Wait(limit) => Some(limit),
             WhenFull::Block => None,
         };
+        let start = Instant::now();
+        let outcome = self.take_steps(start, limit, step);
+        self.counters.add_wait(start.elapsed());
+        outcome
+    }
+
+    fn take_steps(
+        &self,
+        start: Instant,
+        limit: Option<Duration>,
+        mut step: impl FnMut(Step) -> bool,
+    ) -> std::result::Result<(), Refused> {
         let mut yields = 0;
         loop {
             let left = limit.map_or(LOOK_EVERY, |limit| limit.saturating_sub(start.elapsed()));

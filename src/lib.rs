@@ -68,7 +68,7 @@
 //! for builds without debug assertions.
 //!
 //! # Where to look
-//! - Logging: [`Logger`] and its [builder](LoggerBuilder), [`info!`] and its like, [`Levels`], [`Category`].
+//! - Logging: [`Logger`] and its [builder](LoggerBuilder), [`info!`] and its like, [`Levels`], [`Category`]. Watching: [`Metrics`].
 //! - Writing by hand: [`Writer`], [`Options`]. Reading: [`LogReader`], [`Follower`]. Judging: [`verify()`], `repair`.
 //! - Text forms of entries, also of one's own: [`render`].
 //! - The format: [`mod@format`]. What a reader says besides entries: [`finding`]. How it decides: [`verdict`].
@@ -133,6 +133,7 @@ mod links;
 mod log;
 mod logger;
 mod macros;
+pub mod metrics;
 mod mirror;
 mod open;
 pub mod options;
@@ -175,6 +176,7 @@ mod synchronous;
 mod template;
 mod thread;
 mod told;
+mod told_metrics;
 pub mod value;
 pub mod verdict;
 pub mod verify;
@@ -190,6 +192,7 @@ pub use follow::{Cursor, Follower, Start, StopFd, Woken};
 pub use global::GlobalGuard;
 pub use levels::Levels;
 pub use logger::{Logger, Refused};
+pub use metrics::Metrics;
 pub use options::{Clock, Compression, KeepFree, Options, Retention, RingOptions, SyncPolicy, WhenFull};
 pub use panics::log_panics;
 pub use reader::{LogReader, is_log_dir, snapshot_of};
@@ -197,7 +200,8 @@ pub use report::Report;
 pub use running_levels::{RunningLevels, running_levels, set_running_levels};
 pub use snapshot::{RingInfo, Snapshot};
 pub use stat::LogStat;
-pub use stats::{LoggerStats, WriterStats};
+pub use stats::{DropCounts, LoggerStats, RefusedCounts, Timing, WriterStats};
+pub use told_metrics::{ToldMetrics, told_metrics};
 pub use verify::{VerifyOptions, verify};
 pub use walk::Item;
 pub use writer::Writer;

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::logger::{ACCEPTED, Refused};
+use crate::metrics::Metrics;
 use crate::mirror::Mirror;
 use crate::site::Site;
 use crate::stats::LoggerStats;
@@ -116,6 +117,13 @@ impl Log {
         match self {
             Log::Engine(engine) => engine.close(wait),
             Log::Synchronous(log) => log.close(wait),
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        match self {
+            Log::Engine(engine) => engine.metrics(),
+            Log::Synchronous(log) => log.metrics(),
         }
     }
 

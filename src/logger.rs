@@ -13,6 +13,7 @@ use crate::global::{self, GlobalGuard};
 use crate::level_table::LevelTable;
 use crate::levels::Levels;
 use crate::log::Log;
+use crate::metrics::Metrics;
 use crate::mirror::Mirror;
 use crate::site::Site;
 use crate::stats::LoggerStats;
@@ -180,6 +181,12 @@ impl Logger {
     /// What was done, and what went wrong.
     pub fn stats(&self) -> LoggerStats {
         self.0.log.stats()
+    }
+
+    /// Figures for whoever watches the log: what was done, how long it took, what waits, what went wrong.
+    /// [`Metrics::to_prometheus`] gives their text form; `logtool stat --prometheus` shows them from outside.
+    pub fn metrics(&self) -> Metrics {
+        self.0.log.metrics()
     }
 
     #[cfg(test)]

@@ -239,6 +239,7 @@ mod tests {
             ("0 and 2048 | 8 | magic", super::SECOND_COPY == 2048),
             ("1024 and 3072 | 8, 8, 8 | clock anchor", super::ANCHOR == 1024),
             ("1536 and 3584 | 4 | how many sections", super::SECTIONS == [1536, 3584]),
+            ("| 2560 | 4 | how the log stands", crate::ring::figures_area::FIGURES == 2560),
             ("| 128 | 8 | written", super::WRITTEN == 128),
             ("| 192 and 256 | 8 | read", super::READ == [192, 256]),
             ("| 320, 384 and 448 | 8 | last tseq", super::REFUSED_TSEQ == [320, 384, 448]),

@@ -266,8 +266,7 @@ impl Writer {
             self.unsynced_older.push(UnsyncedSegment::new(&old.name));
             return Ok(Some(old));
         }
-        self.stats.syncs += 1;
-        let Err(error) = old.file.sync() else {
+        let Err(error) = self.stats.syncs.time(|| old.file.sync()) else {
             self.synced_seq = old.last_seq();
             return Ok(Some(old));
         };

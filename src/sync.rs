@@ -59,7 +59,8 @@ impl Job {
 #[derive(Debug)]
 struct SyncThread {
     jobs: Sender<Job>,
-    results: Receiver<(Job, Outcome)>,
+    /// With how long each took.
+    results: Receiver<(Job, Outcome, Duration)>,
 }
 
 impl SyncThread {
@@ -69,8 +70,9 @@ impl SyncThread {
         without_signals(|| {
             std::thread::Builder::new().name("logtool-sync".into()).spawn(move || {
                 for mut job in inbox {
+                    let start = Instant::now();
                     let outcome = job.run();
-                    if outbox.send((job, outcome)).is_err() {
+                    if outbox.send((job, outcome, start.elapsed())).is_err() {
                         break;
                     }
                     if let Some(thread) = &wake {
@@ -124,7 +126,7 @@ impl Syncing {
     }
 
     /// The result of the sync under way: `None` if there is none, or if it is not done yet and `wait` is false.
-    fn result(&mut self, wait: bool) -> Option<(Job, Outcome)> {
+    fn result(&mut self, wait: bool) -> Option<(Job, Outcome, Duration)> {
         let job = self.under_way.take()?;
         let result = self.thread.as_ref().map_or(Err(TryRecvError::Disconnected), |thread| {
             if wait { thread.results.recv().map_err(|_| TryRecvError::Disconnected) } else { thread.results.try_recv() }
@@ -138,7 +140,7 @@ impl Syncing {
             Err(TryRecvError::Disconnected) => {
                 self.thread = None;
                 let error = Error::new(ErrorKind::Io, "the thread that syncs has ended").at(job.storage.path());
-                Some((job, Outcome::Older(error)))
+                Some((job, Outcome::Older(error), Duration::ZERO))
             }
         }
     }
@@ -212,7 +214,7 @@ impl Writer {
         self.sync_older()?;
         if !self.active.is_synced() || self.synced_seq != self.active.last_seq() {
             self.syncing.last_start = Some(Instant::now());
-            let result = self.active.file.sync();
+            let result = self.stats.syncs.time(|| self.active.file.sync());
             self.synced(self.active.end, self.active.next_seq, result);
             self.heal()?;
         }
@@ -224,8 +226,8 @@ impl Writer {
         if self.unsynced_older.is_empty() && !self.directory_unsynced {
             return Ok(());
         }
-        self.stats.syncs += 1;
-        if let Err(error) = sync_segments(&*self.storage, &mut self.unsynced_older) {
+        let synced = self.stats.syncs.time(|| sync_segments(&*self.storage, &mut self.unsynced_older));
+        if let Err(error) = synced {
             self.stats.sync_failures += 1;
             return Err(self.noted(error));
         }
@@ -303,10 +305,10 @@ impl Writer {
 
     /// Takes the result of the sync under way, if there is one; with `wait`, not before it is done.
     pub(crate) fn collect_sync(&mut self, wait: bool) {
-        let Some((job, outcome)) = self.syncing.result(wait) else { return };
+        let Some((job, outcome, took)) = self.syncing.result(wait) else { return };
+        self.stats.syncs.add(took);
         match outcome {
             Outcome::Older(error) => {
-                self.stats.syncs += 1;
                 self.stats.sync_failures += 1;
                 self.note(&error);
                 self.take_back(job);
@@ -316,11 +318,9 @@ impl Writer {
             }
             // A roll has come between: the segment stands among the older ones.
             Outcome::Active(Ok(())) => {
-                self.stats.syncs += 1;
                 self.synced_seq = self.synced_seq.max(job.next_seq - 1);
             }
             Outcome::Active(Err(error)) => {
-                self.stats.syncs += 1;
                 self.stats.sync_failures += 1;
                 self.note(&Error::io("cannot sync", error).at(self.storage.path().join(&job.name)));
                 if let Some(older) = self.unsynced_older.iter_mut().find(|older| older.name == job.name) {
@@ -339,7 +339,6 @@ impl Writer {
 
     /// The active segment was synced up to `end`, or could not be.
     fn synced(&mut self, end: u64, next_seq: u64, result: io::Result<()>) {
-        self.stats.syncs += 1;
         match result {
             Ok(()) => {
                 self.active.synced_end = end;

@@ -8,7 +8,6 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,8 +19,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::floor::Floor;
 use crate::log::ask;
 use crate::logger::{OnError, Refused};
+use crate::metrics::Metrics;
 use crate::site::Site;
-use crate::stats::LoggerStats;
+use crate::stats::{LoggerStats, RefusedCounters};
 use crate::sync::without_signals;
 use crate::thread::thread_id;
 use crate::told::Told;
@@ -47,7 +47,7 @@ struct Shared {
     /// What was told last of the calls, and of the thread's work.
     told_of_calls: Told,
     told_of_work: Told,
-    refused: AtomicU64,
+    refused: RefusedCounters,
 }
 
 /// What the lock guards.
@@ -86,7 +86,7 @@ impl Synchronous {
             on_error,
             told_of_calls: Told::default(),
             told_of_work: Told::default(),
-            refused: AtomicU64::new(0),
+            refused: RefusedCounters::default(),
         });
         let (jobs, inbox) = channel();
         let of_thread = Arc::clone(&shared);
@@ -124,8 +124,9 @@ impl Synchronous {
         }
         self.shared.told_of_calls.tell(&result, self.shared.on_error.as_ref());
         result.map_err(|error| {
-            self.shared.refused.fetch_add(1, Relaxed);
-            Refused::of(&error)
+            let refused = Refused::of(&error);
+            self.shared.refused.count(refused);
+            refused
         })
     }
 
@@ -159,7 +160,19 @@ impl Synchronous {
             return LoggerStats::default();
         }
         let writer = self.shared.place().writer.stats();
-        LoggerStats { writer, refused: self.shared.refused.load(Relaxed) }
+        LoggerStats { writer, refused: self.shared.refused.now().total() }
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        if self.is_forked() {
+            return Metrics::default();
+        }
+        let place = self.shared.place();
+        let (stats, oldest_ns) = (place.writer.stats(), place.writer.oldest_pending_ns());
+        drop(place);
+        let waited_ns = oldest_ns.map_or(0, |oldest_ns| clock::now_ns().saturating_sub(oldest_ns).max(0) as u64);
+        let oldest_unwritten = Duration::from_nanos(waited_ns);
+        Metrics { refused: self.shared.refused.now(), oldest_unwritten, ..Metrics::of_writer(stats) }
     }
 }
 

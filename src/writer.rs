@@ -208,7 +208,7 @@ impl Writer {
     fn push_marker(&mut self, marker: &DropMarker) -> u64 {
         let mut payload = Vec::with_capacity(32);
         marker.encode(&mut payload);
-        self.stats.entries_dropped += marker.count;
+        *self.stats.entries_dropped.of(marker.reason) += marker.count;
         self.batch.push_numbered(FrameKind::DropMarker, &payload, marker.count, self.synced_seq)
     }
 
@@ -220,14 +220,17 @@ impl Writer {
         self.check_open()?;
         self.batch.close_block(self.synced_seq);
         let controls = self.batch.controls();
+        for marker in self.batch.markers() {
+            // It is counted again by the marker that stands for all.
+            let counted = self.stats.entries_dropped.of(marker.reason);
+            *counted = counted.saturating_sub(marker.count);
+        }
         let (count, _, tally) = self.batch.discard(&self.active);
         for (kind, payload) in controls {
             self.batch.push_control(kind, &payload);
         }
         if count > 0 {
             let time_ns = if tally.entries > 0 { tally.time_min_ns } else { (self.options.clock)() };
-            // What markers among them had counted is counted again with this one.
-            self.stats.entries_dropped -= (count - tally.entries.min(count)).min(self.stats.entries_dropped);
             self.push_marker(&DropMarker { count, time_ns, tseq: 0, tid: 0, reason, level: 0 });
         }
         self.write_pending()?;
@@ -424,9 +427,8 @@ impl Writer {
         let step = self.options.preallocate_bytes.min(self.options.roll_bytes);
         self.active.allocate_for(frames.len(), step);
         let entries_before = self.active.tally.entries;
-        let written = self.active.write(frames, stretch);
+        let written = self.stats.writes.time(|| self.active.write(frames, stretch));
         self.batch.written(written.whole, &self.active);
-        self.stats.writes += 1;
         self.stats.bytes_written += written.whole as u64;
         self.stats.entries += self.active.tally.entries - entries_before;
         if written.whole > 0 {

@@ -24,6 +24,7 @@ mod log_calls;
 mod log_formats;
 mod log_global;
 mod log_hygiene;
+mod metrics;
 mod odd_logs;
 mod recovery;
 mod retention_full_disk;

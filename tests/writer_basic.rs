@@ -215,7 +215,7 @@ fn drops_use_up_numbers_and_are_told_by_the_log() {
         let marker = DropMarker { count: 5, time_ns: 2, tseq: 2, tid: 0, reason: DropReason::RingFull, level: 3 };
         assert_eq!(writer.drop_entries(&marker).unwrap(), 2);
         assert_eq!(writer.line(b"two", 0, 3).unwrap(), 7);
-        assert_eq!(writer.close().unwrap().entries_dropped, 5);
+        assert_eq!(writer.close().unwrap().entries_dropped.total(), 5);
         let found = contents(dir.path());
         assert_eq!(found.entries, [(1, b"one".to_vec()), (7, b"two".to_vec())]);
         assert_eq!(found.findings, Vec::<String>::new());

@@ -256,12 +256,20 @@ pub(crate) struct DecompressArgs {
 }
 
 /// Show the segments of logs: state, times, sequence numbers, sizes
+///
+/// With --prometheus, figures for a monitoring system instead: of the log as it stands there, and, where a program writes it
+/// through the library's rings, those that the program tells of itself each second. They are there also when it was killed:
+/// logtool_writer_up is then 0, and logtool_figures_age_seconds tells how old they are.
 #[derive(Args, Debug)]
 #[command(after_long_help = examples::STAT)]
 pub(crate) struct StatArgs {
     /// In JSON, one object a log
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// In the text form of Prometheus, all logs together
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
 
     /// Show times in UTC instead of the local zone
     #[arg(long)]

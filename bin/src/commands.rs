@@ -6,6 +6,7 @@ mod generate;
 mod level;
 mod repair;
 mod stat;
+mod stat_prometheus;
 mod tail;
 mod tour;
 mod verify;

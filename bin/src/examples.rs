@@ -108,6 +108,8 @@ pub(crate) const STAT: &str = "Examples:
       logtool stat app-log
   The largest logs of the machine:
       logtool stat -r --json /var/log
+  For node_exporter's textfile collector, each minute:
+      logtool stat --prometheus /var/log/shop > shop.tmp && mv shop.tmp /var/lib/node_exporter/shop.prom
 
 Exit status:
   0  all logs are shown; whether they are sound, verify tells

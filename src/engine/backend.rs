@@ -27,6 +27,7 @@ use crate::ring::stamp::Calibration;
 use crate::ring::{Consumer, lock};
 use crate::writer::Writer;
 
+use super::figures::Rounds;
 use super::level_requests::LevelRequests;
 use super::sink::{Numbers, Sink};
 use super::{LongEntry, Request, Shared};
@@ -43,8 +44,8 @@ const NAPS: [Duration; 4] =
 const BUSY_BYTES: u64 = 64 << 10;
 
 /// A ring as the backend sees it.
-struct Lane {
-    consumer: Consumer<MappedRing>,
+pub(super) struct Lane {
+    pub(super) consumer: Consumer<MappedRing>,
     numbers: Numbers,
     /// Its owner had ended before the last look.
     is_released: bool,
@@ -63,6 +64,7 @@ pub(super) struct Backend {
     /// Bytes of rings that made no sense, so far.
     damaged_bytes: u64,
     level_requests: LevelRequests,
+    rounds: Rounds,
     next_tick: Instant,
     /// Passes in a row that found nothing.
     idle_passes: usize,
@@ -81,6 +83,7 @@ impl Backend {
             sync_failures: 0,
             damaged_bytes: 0,
             level_requests: LevelRequests::default(),
+            rounds: Rounds::new(),
             next_tick: Instant::now(),
             idle_passes: 0,
             troubles: 0,
@@ -128,9 +131,12 @@ impl Backend {
                 }
             }
             self.look_after_syncs();
-            if Instant::now() >= self.next_tick {
+            let now = Instant::now();
+            let is_tick = now >= self.next_tick;
+            if is_tick {
                 self.tick();
             }
+            self.rounds.tell(&self.shared, now, is_tick);
             if self.shared.is_orphaned.load(Relaxed) {
                 // Nobody can log any more, nor ask for another try. What can't be written stays in the ring file.
                 let _ = self.close();
@@ -144,9 +150,17 @@ impl Backend {
     // A frame of its own: `benches/instructions.rs` counts what it does.
     #[inline(never)]
     fn pass(&mut self, everything: bool) -> (u64, Result<()>) {
+        self.rounds.begin();
         let (taken, result) = self.take(everything);
-        let result = result.and_then(|()| self.flush_and_release());
+        let result = match result {
+            Ok(()) => self.flush_and_release(),
+            Err(error) => {
+                self.rounds.release(&mut self.lanes, false);
+                Err(error)
+            }
+        };
         if result.is_ok() {
+            self.rounds.complete();
             self.take_back_rings();
         }
         (taken, result)
@@ -273,9 +287,9 @@ impl Backend {
 
     /// Writes what was taken; it is then no longer needed in the rings.
     fn flush_and_release(&mut self) -> Result<()> {
-        self.sink.writer.flush()?;
-        self.lanes.iter_mut().for_each(|lane| lane.consumer.release());
-        Ok(())
+        let flushed = self.sink.writer.flush().map(|_| ());
+        self.rounds.release(&mut self.lanes, flushed.is_ok());
+        flushed
     }
 
     /// Takes back the rings whose threads have ended, once all of them is written.
@@ -302,7 +316,7 @@ impl Backend {
             // Told now, not once more by the next tick.
             self.troubles = stats.troubles();
         }
-        *lock(&self.shared.writer_stats) = stats;
+        lock(&self.shared.noted).renew(stats, &mut self.rounds, &self.lanes, self.damaged_bytes);
     }
 
     /// Answers a request, behind a pass that took everything. Returns whether the log is closed now.

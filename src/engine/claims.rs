@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::options::RingOptions;
+use crate::ring::figures_area::Figures;
 use crate::ring::file::{Anchor, SectionKind, encode_owner};
 use crate::ring::level_area::LevelRecord;
 use crate::ring::live::Rings;
@@ -156,6 +157,11 @@ impl Claims {
     /// Puts the levels in force into the ring file.
     pub(super) fn tell_levels(&self, record: &LevelRecord) -> io::Result<()> {
         self.rings.tell_levels(record)
+    }
+
+    /// Puts figures into the ring file.
+    pub(super) fn tell_figures(&self, figures: &Figures) -> io::Result<()> {
+        self.rings.tell_figures(figures)
     }
 
     /// Removes the ring file.

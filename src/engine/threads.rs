@@ -11,7 +11,6 @@
 use std::cell::RefCell;
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use crate::bytes::Place;
 use crate::capture::KeptList;
@@ -152,7 +151,7 @@ impl Shared {
         if producer.seems_half_full()
             && let Err(refused) = self.press_on(producer, site)
         {
-            self.refuse(producer, parts, site.level);
+            self.refuse(producer, parts, site.level, refused);
             producer.ring().gate.leave();
             return Some(Err(refused));
         }
@@ -160,7 +159,7 @@ impl Shared {
             && let Err(refused) = self.wait_for_room(producer, body_len)
         {
             if refused != Refused::Closed {
-                self.refuse(producer, parts, site.level);
+                self.refuse(producer, parts, site.level, refused);
             }
             producer.ring().gate.leave();
             return Some(Err(refused));
@@ -185,9 +184,9 @@ impl Shared {
     }
 
     #[cold]
-    fn refuse(&self, producer: &mut Producer<MappedRing>, parts: u64, level: Level) {
+    fn refuse(&self, producer: &mut Producer<MappedRing>, parts: u64, level: Level, why: Refused) {
         producer.refuse(parts, level as u8);
-        self.counters.refused.fetch_add(1, Relaxed);
+        self.counters.refused.count(why);
     }
 
     /// Sees to it that the ring file defines the site. Returns whether it does.
@@ -263,7 +262,7 @@ impl Shared {
             }
             common.set_tid(thread_id());
             if let Err(refused) = self.press_on(&mut common, site) {
-                self.refuse(&mut common, parts, site.level);
+                self.refuse(&mut common, parts, site.level, refused);
                 return Some(Some(Err(refused)));
             }
             common.has_room(body_len).then(|| {
@@ -273,7 +272,7 @@ impl Shared {
         };
         let mut outcome = try_push();
         if outcome.is_none() {
-            let waited = self.wait_until(Instant::now(), |step| {
+            let waited = self.wait_until(|step| {
                 match step {
                     Step::Yield => std::thread::yield_now(),
                     Step::Sleep(limit) => std::thread::sleep(limit.min(SHARED_LOOK_EVERY)),
@@ -283,7 +282,7 @@ impl Shared {
             });
             if let Err(refused) = waited {
                 if refused != Refused::Closed {
-                    self.refuse(&mut lock(&self.common), parts, site.level);
+                    self.refuse(&mut lock(&self.common), parts, site.level, refused);
                 }
                 return Some(Err(refused));
             }
@@ -327,7 +326,7 @@ impl Shared {
             }
         }
         self.counters.unnumbered.fetch_add(1, Relaxed);
-        self.counters.refused.fetch_add(1, Relaxed);
+        self.counters.refused.count(Refused::Full);
         Some(Err(Refused::Full))
     }
 
@@ -343,11 +342,12 @@ impl Shared {
         let entry = LongEntry { site, stamp: self.clock.now(), tid: thread_id(), tseq, body: body.to_vec() };
         lock(&self.claims).know(site);
         let outcome = self.ask_and_wait(|answer| Request::Entry(entry, answer));
-        if outcome.is_err() {
+        if let Err(refused) = outcome {
             // Its numbers are used up.
+            let refuse = |producer: &mut Producer<MappedRing>| self.refuse(producer, 0, site.level, refused);
             match tseq {
-                Some(_) => self.with_own_ring(|own| self.refuse(&mut own.producer, 0, site.level)).unwrap_or_default(),
-                None => self.refuse(&mut lock(&self.common), 0, site.level),
+                Some(_) => self.with_own_ring(|own| refuse(&mut own.producer)).unwrap_or_default(),
+                None => refuse(&mut lock(&self.common)),
             }
         }
         self.synced(site, outcome)

@@ -7,6 +7,7 @@
 //!                           | index u64 | part_bytes u64 | crc u32
 //!              1024, 3072   twice: clock anchor: stamp u64 | time_ns i64 | ns per tick, 32.32 fixed point, u64 | crc u32
 //!              1536, 3584   sections in the file u32, twice: raised once a section is whole; 0 where it is not kept
+//!              2560         how the log stands: see `figures_area`
 //!              3104, 3592   levels that are asked for, levels in force: see `level_area`
 //! section header  0, 2048   twice: run_id u64 | bytes u64 | number u32 | kind u32 | crc u32
 //!                 128       written u64             these are of rings only, and change while the run lives:

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::active::write_whole;
+use crate::ring::figures_area::{FIGURES, Figures};
 use crate::ring::file::{
     ANCHOR, Anchor, FileHeader, NAME_BYTES, NAMES_MAX, PAGE_BYTES, SECOND_COPY, SECTIONS, SectionHeader, SectionKind,
     encode_name, push_definition, ring_name,
@@ -222,6 +223,12 @@ impl Rings {
     pub(crate) fn tell_levels(&self, record: &LevelRecord) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         write_whole(&*file.file, &record.encode(self.run_id), IN_FORCE as u64)
+    }
+
+    /// Puts down how the log stands, for whoever asks.
+    pub(crate) fn tell_figures(&self, figures: &Figures) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        write_whole(&*file.file, &figures.encode(self.run_id), FIGURES as u64)
     }
 
     /// Removes the file: all that was in it stands in segments.

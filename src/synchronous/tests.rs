@@ -1,6 +1,6 @@
 //! A synchronous log on a disk that fails or is full, and its deadlines.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use crate::builder::LoggerBuilder;
@@ -211,4 +211,33 @@ fn closing_twice_gives_the_same_and_calls_after_it_are_refused() {
     assert_eq!(log(&INFO, &logger, 2), Err(Refused::Closed));
     assert_eq!(logger.flush(LONG).unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(read(&storage).0, [1]);
+}
+
+#[test]
+fn figures_tell_what_waits_since_when_and_what_was_refused() {
+    let storage = SimStorage::new();
+    let options = Options::new().batch_bytes(1).preallocate_bytes(0);
+    let logger = open(&storage, |builder| builder.options(options));
+    log(&INFO, &logger, 1).unwrap();
+    let before = logger.metrics();
+    assert_eq!((before.entries, before.flushed_seq, before.rings, before.ring_bytes), (1, 1, 0, 0));
+    assert_eq!((before.pending_bytes, before.oldest_unwritten), (0, Duration::ZERO));
+    assert!(before.writes.count > 0 && before.writes.longest <= before.writes.total);
+    storage.set_capacity(Some(0));
+    // One waits, the others are refused.
+    for number in 2..5 {
+        assert_eq!(log(&INFO, &logger, number), Err(Refused::NoSpace));
+    }
+    let full = logger.metrics();
+    assert_eq!((full.refused.no_space, full.refused.total(), full.entries, full.last_seq), (3, 3, 1, 2));
+    assert!(full.write_failures > 0 && full.pending_bytes > 0);
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(logger.metrics().oldest_unwritten >= Duration::from_millis(5));
+    storage.set_capacity(None);
+    logger.close(LONG).unwrap();
+    let after = logger.metrics();
+    assert_eq!((after.entries, after.dropped.disk_full, after.oldest_unwritten), (2, 2, Duration::ZERO));
+    // Behind its end nothing is lost that was to be kept.
+    assert_eq!(log(&INFO, &logger, 6), Err(Refused::Closed));
+    assert_eq!(logger.metrics().refused.total(), 3);
 }

@@ -5,9 +5,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use logtool::metrics::PrometheusText;
 use logtool::stat::{SegmentStat, SegmentState};
 use logtool::{LogStat, Snapshot};
 
+use super::stat_prometheus;
 use crate::cli::StatArgs;
 use crate::escape::escape_path;
 use crate::json::{self, push_key, push_number, push_seq, push_seqs, push_start, push_text};
@@ -21,12 +23,15 @@ use crate::timestamp::human;
 pub(crate) fn run(args: &StatArgs, ui: &Ui) -> anyhow::Result<Status> {
     let zone = time::zone(args.utc, ui);
     let mut out = ui.stdout()?;
+    let mut prometheus = PrometheusText::new();
     for (number, log) in logs::find(&args.logs, ui)?.iter().enumerate() {
         let taken = logtool::snapshot_of(&log.path).and_then(|snapshot| {
             let stat = LogStat::take(&snapshot)?;
-            Ok((snapshot, stat))
+            let has_rings = args.prometheus && !snapshot.is_single_file;
+            let told = if has_rings { logtool::told_metrics(&log.path)? } else { None };
+            Ok((snapshot, stat, told))
         });
-        let (snapshot, stat) = match taken {
+        let (snapshot, stat, told) = match taken {
             Ok(taken) => taken,
             Err(error) => {
                 ui.failed(&error.into());
@@ -38,12 +43,15 @@ pub(crate) fn run(args: &StatArgs, ui: &Ui) -> anyhow::Result<Status> {
             let mut line = Vec::new();
             push_json(&mut line, log, &snapshot, &stat);
             out.write_all(&line)?;
+        } else if args.prometheus {
+            stat_prometheus::add(&mut prometheus, &escape_path(&log.path), &snapshot, &stat, told.as_ref());
         } else {
             let blank = if number > 0 { "\n" } else { "" };
             let text = format!("{blank}{}", text(&log.path, &snapshot, &stat, &zone));
             out.write_all(text.as_bytes())?;
         }
     }
+    out.write_all(prometheus.to_string().as_bytes())?;
     out.flush()?;
     Ok(Status::Sound)
 }

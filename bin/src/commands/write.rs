@@ -312,7 +312,7 @@ impl Pump<'_> {
     fn meet_trouble(&mut self, error: &logtool::Error) -> anyhow::Result<()> {
         if self.gives_up {
             let bytes = self.writer.stats().pending_bytes + self.lines.waiting_bytes();
-            let dropped = self.writer.stats().entries_dropped;
+            let dropped = self.writer.stats().entries_dropped.total();
             let lost = match dropped {
                 0 => format!("about {} bytes that were read are not in the log", thousands(bytes as u64)),
                 _ => format!("{} lines were dropped, of which the log may not tell", thousands(dropped)),
@@ -410,7 +410,7 @@ impl Pump<'_> {
             self.gives_up |= self.drops(&error) && Instant::now() >= ends;
             self.meet_trouble(&error)?;
         }
-        let dropped = self.writer.stats().entries_dropped;
+        let dropped = self.writer.stats().entries_dropped.total();
         if dropped > 0 {
             self.ui.finding(&self.args.dir, &format!("{} lines were dropped, as the log says", thousands(dropped)));
         }

@@ -26,6 +26,7 @@ impl Backend {
             self.shared.closed.store(false, Release);
         }
         self.take_note(&closed);
+        self.rounds.tell(&self.shared, Instant::now(), true);
         closed
     }
 
