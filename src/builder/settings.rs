@@ -223,7 +223,8 @@ pub(super) struct Setting {
 impl LoggerBuilder {
     /// Takes the options that environment variables set: `PREFIX_SYNC_INTERVAL_MS=200` for the option `sync_interval_ms`, and so
     /// on, with the names of [`options_from_file`](LoggerBuilder#method.options_from_file). They go before those of the program
-    /// and of a file. A variable that is empty sets nothing.
+    /// and of a file. A variable that is empty sets nothing. Take a prefix that only the logger has, such as `SHOP_LOG`, not
+    /// `SHOP`, whose other variables are none of its options.
     ///
     /// # Errors
     /// `Invalid` if a variable whose name begins with `PREFIX_` names no option, or its value is none, naming what is wrong.
