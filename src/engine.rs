@@ -35,12 +35,14 @@ use crate::log::ask;
 use crate::logger::{OnError, Refused};
 use crate::metrics::Metrics;
 use crate::options::{Options, RingOptions, SyncPolicy, WhenFull};
-use crate::ring::file::FileHeader;
+use crate::repair_apply::set_aside;
+use crate::ring::file::{FileHeader, ring_name};
 use crate::ring::fork::ForkWord;
 use crate::ring::live::Rings;
 use crate::ring::mapping::MappedRing;
 use crate::ring::stamp::{Calibration, StampClock};
 use crate::ring::{Producer, Ring, Sleeper, lock, prepare_fences};
+use crate::segment::SegmentHeader;
 use crate::site::Site;
 use crate::stats::{LoggerStats, RefusedCounters, Timing};
 use crate::storage::Storage;
@@ -194,28 +196,14 @@ impl Engine {
         let options = Options { sync, ..options };
         let part_bytes = options.part_bytes();
 
-        let mut rings = None;
-        let writer = if ring_options.in_memory {
-            Writer::open_on(storage, options)?
+        let (writer, claims, common, displaced) = if ring_options.in_memory {
+            let writer = Writer::open_on(storage, options)?;
+            let rings = Rings::in_memory(writer.run_id);
+            let (claims, common) = Claims::new(rings, writer.run_id, ring_options).map_err(failed)?;
+            (writer, claims, common, None)
         } else {
-            let (files, ring_dir) = (Arc::clone(&storage), ring_options.ring_dir.as_deref());
-            refuse_unfit(&*storage, ring_dir)?;
-            Writer::open_with_rings(storage, options, |header| {
-                let header = FileHeader {
-                    pid: header.pid,
-                    log_id: header.log_id,
-                    run_id: header.run_id,
-                    boot_id: header.boot_id,
-                    index: header.index,
-                    part_bytes: part_bytes as u64,
-                };
-                rings = Some(Rings::create(&files, ring_dir, &header).map_err(failed)?);
-                Ok(())
-            })?
+            open_with_rings(storage, options, ring_options)?
         };
-        let run_id = writer.run_id;
-        let rings = rings.unwrap_or_else(|| Rings::in_memory(run_id));
-        let (claims, common) = Claims::new(rings, run_id, ring_options).map_err(failed)?;
         calibration.finish();
         static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
         let shared = Arc::new(Shared {
@@ -244,6 +232,9 @@ impl Engine {
             told_of_work: Told::default(),
             is_orphaned: AtomicBool::new(false),
         });
+        if let Some(displaced) = displaced {
+            shared.tell(&Err(displaced));
+        }
         let backend = Backend::new(Arc::clone(&shared), writer, calibration);
         without_signals(|| std::thread::Builder::new().name("logtool".into()).spawn(move || backend.run()))
             .map_err(|error| Error::io("cannot start the thread of the log", error).at(&path))?;
@@ -291,6 +282,52 @@ impl Engine {
     pub(crate) fn metrics(&self) -> Metrics {
         if self.0.fork.is_forked() { Metrics::default() } else { self.0.metrics() }
     }
+}
+
+/// Opens a log whose rings stand in a file: the writer, the rings, the producer of the common one, and what was in the way of
+/// the file. A log that can't be opened is left without one.
+fn open_with_rings(
+    storage: Arc<dyn Storage>,
+    options: Options,
+    ring_options: &RingOptions,
+) -> Result<(Writer, Claims, Producer<MappedRing>, Option<Error>)> {
+    let (files, ring_dir) = (Arc::clone(&storage), ring_options.ring_dir.as_deref());
+    let place = ring_dir.unwrap_or(files.path());
+    let part_bytes = options.part_bytes() as u64;
+    refuse_unfit(&*files, ring_dir)?;
+    let (mut made, mut displaced) = (None, None);
+    let opened = Writer::open_with_rings(storage, options, |header| {
+        displaced = displaced.take().or(set_other_rings_aside(&*files, header.index)?);
+        let SegmentHeader { pid, log_id, run_id, boot_id, index, .. } = *header;
+        let header = FileHeader { pid, log_id, run_id, boot_id, index, part_bytes };
+        let rings = Rings::create(&files, ring_dir, &header);
+        let rings = rings.and_then(|rings| Claims::new(rings, run_id, ring_options));
+        made = Some(rings.map_err(|error| Error::io("cannot make the rings", error).at(place))?);
+        Ok(())
+    });
+    match (opened, made) {
+        (Ok(writer), Some((claims, common))) => Ok((writer, claims, common, displaced)),
+        (Ok(_), None) => Err(Error::new(ErrorKind::Io, "no rings were made").at(place)),
+        (Err(error), made) => {
+            // The log's error counts.
+            let _ = made.map(|(mut claims, _)| claims.remove_rings());
+            Err(error)
+        }
+    }
+}
+
+/// Moves what has the name of the ring file to come to quarantine: rings of another log, which readers of this one pass over.
+fn set_other_rings_aside(storage: &dyn Storage, index: u64) -> Result<Option<Error>> {
+    let name = ring_name(index);
+    let path = storage.path().join(&name);
+    let is_taken = storage.names().map(|names| names.contains(&name));
+    if !is_taken.map_err(|error| Error::io("cannot list the directory", error).at(storage.path()))? {
+        return Ok(None);
+    }
+    set_aside(storage, &name)
+        .map_err(|error| Error::io("cannot move it out of the way of the rings", error).at(&path))?;
+    let text = "a file that is not of this log was in the way of its rings: it was moved to quarantine";
+    Ok(Some(Error::new(ErrorKind::Invalid, text).at(path)))
 }
 
 /// Refuses a directory whose file system can't keep rings, before anything is made.

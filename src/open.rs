@@ -58,7 +58,7 @@ impl Writer {
     pub(crate) fn open_with_rings(
         storage: Arc<dyn Storage>,
         options: Options,
-        make_rings: impl FnOnce(&SegmentHeader) -> Result<()>,
+        make_rings: impl FnMut(&SegmentHeader) -> Result<()>,
     ) -> Result<Writer> {
         Writer::open_as(storage, options, Some(make_rings))
     }
@@ -66,7 +66,7 @@ impl Writer {
     fn open_as(
         storage: Arc<dyn Storage>,
         options: Options,
-        make_rings: Option<impl FnOnce(&SegmentHeader) -> Result<()>>,
+        make_rings: Option<impl FnMut(&SegmentHeader) -> Result<()>>,
     ) -> Result<Writer> {
         options.validate()?;
         refuse_other_directories(&*storage)?;
@@ -144,21 +144,28 @@ impl Writer {
             write_record(&*lock, &begun).map_err(failed)?;
         }
         let state = past.state.unwrap_or(begun);
-        let mut ring_lock = None;
-        if let Some(make_rings) = make_rings {
-            make_rings(&header)?;
-            ring_lock = lock_ring(&*storage, header.index)?;
-        }
-        let active = loop {
-            let error = match create_segment(&*storage, header.clone(), options.index_stride_bytes, is_synced, false) {
-                Ok(active) => break active,
-                Err(failed) => failed.error,
-            };
-            if !options.makes_room || error.kind() != ErrorKind::NoSpace {
+        // Where the oldest segment may go against an error, and has gone, it is worth another try.
+        let give_room = |header: &mut SegmentHeader, error: Error| -> Result<()> {
+            let is_here = error.path().is_none_or(|path| path.starts_with(storage.path()));
+            if !options.makes_room || error.kind() != ErrorKind::NoSpace || !is_here {
                 return Err(error);
             }
             let Some(first_seq_kept) = make_room(&*storage, &*lock, state, is_synced)? else { return Err(error) };
             header.first_seq_kept = header.first_seq_kept.max(first_seq_kept);
+            Ok(())
+        };
+        let mut ring_lock = None;
+        if let Some(mut make_rings) = make_rings {
+            while let Err(error) = make_rings(&header) {
+                give_room(&mut header, error)?;
+            }
+            ring_lock = lock_ring(&*storage, header.index)?;
+        }
+        let active = loop {
+            match create_segment(&*storage, header.clone(), options.index_stride_bytes, is_synced, false) {
+                Ok(active) => break active,
+                Err(failed) => give_room(&mut header, failed.error)?,
+            }
         };
         let zstd_failed = |error| Error::io("cannot set up compression", error).at(storage.path());
         let batch = Batch::new(&active, options.compression).map_err(zstd_failed)?;

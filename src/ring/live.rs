@@ -103,7 +103,8 @@ impl Rings {
         match begun.and_then(|()| rings.make_room(0)).and_then(|()| rings.refill_reserve()) {
             Ok(()) => Ok(rings),
             Err(error) => {
-                rings.remove()?;
+                // What could not be made counts.
+                let _ = rings.remove();
                 Err(error)
             }
         }
