@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::entry::{Definitions, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Note, NoteKind, SeqRange};
+use crate::ring::file::index_of_name;
 use crate::segment::SegmentName;
 use crate::snapshot::Snapshot;
 use crate::state::{read_state, writer_pid};
@@ -66,7 +67,10 @@ pub fn snapshot_of(path: &Path) -> Result<Snapshot> {
 pub fn is_log_dir(path: &Path) -> bool {
     let storage = OsStorage::new(path, 0o640);
     storage.list().is_ok_and(|names| {
-        names.iter().any(|entry| SegmentName::parse(&entry.name).is_some() || entry.name == crate::state::LOCK_NAME)
+        let is_ours = |name: &str| {
+            SegmentName::parse(name).is_some() || index_of_name(name).is_some() || name == crate::state::LOCK_NAME
+        };
+        names.iter().any(|entry| is_ours(&entry.name))
     })
 }
 

@@ -166,7 +166,7 @@ impl Snapshot {
             .into_iter()
             .filter_map(|entry| SegmentName::parse(&entry.name).map(|name| (entry.name, name, entry.is_file)))
             .collect();
-        if names.is_empty() && !is_begun {
+        if names.is_empty() && !is_begun && !has_ring_files {
             return Err(Error::new(ErrorKind::NotALog, "no logtool log: it holds no segment").at(storage.path()));
         }
         let mut snapshot = Snapshot::empty(Arc::clone(storage), state, writer_pid, false);

@@ -1,9 +1,34 @@
 //! Recoveries and repairs that are stopped, by a kill, a power cut or a full disk, and gone on with.
 
+use logtool::storage::Storage;
 use logtool::storage_sim::SimStorage;
 use logtool::{ErrorKind, Writer, repair};
 
 use crate::rings::{ONE_THREAD, Read, Run, entries, options, ring_files, verified};
+
+#[test]
+fn a_ring_file_of_which_nothing_else_is_left_is_a_log() {
+    let run = Run::usual(SimStorage::new());
+    let disk = run.kill();
+    let kept: Vec<_> = entries(&disk).into_iter().map(|read| (read.1, read.2, read.3)).collect();
+    for name in disk.names().unwrap().iter().filter(|name| !name.ends_with(".ring")) {
+        disk.delete(name);
+    }
+    assert_eq!(disk.names().unwrap(), ring_files(&disk));
+    // Numbers were given out that nothing tells of any more.
+    let read = entries(&disk);
+    let in_rings: Vec<_> = read.iter().map(|read| (read.1, read.2, read.3.clone())).collect();
+    assert!(in_rings.len() >= 10 && in_rings.iter().all(|entry| kept.contains(entry)));
+    assert!(read[0].0 > 1 << 32);
+    let report = verified(&disk);
+    assert!(!report.is_sound(true), "nothing tells what the segments held: {report:#?}");
+    let repaired = disk.kill();
+    drop(Writer::open_on(disk.shared(), options()).unwrap());
+    repair::repair(&repaired.shared(), &ONE_THREAD, &|_| {}).unwrap();
+    for disk in [disk, repaired] {
+        assert_eq!((entries(&disk), ring_files(&disk)), (read.clone(), Vec::new()));
+    }
+}
 
 #[test]
 fn a_recovery_stopped_at_any_call_is_gone_on_with() {
