@@ -294,7 +294,7 @@ fn a_full_disk_shows_in_errors_and_in_what_waits() {
 #[test]
 fn several_logs_share_the_comments_and_one_that_can_not_be_read_is_told() {
     let dir = temp_dir();
-    let logs = ["first", "sec\\ond \"2\""].map(|name| dir.path().join(name));
+    let logs = ["first", "sec\\ond \"2\"\x1b[2J"].map(|name| dir.path().join(name));
     let writers = logs.clone().map(|path| Logger::builder(path).open().unwrap());
     for (count, log) in [3, 5].into_iter().zip(&writers) {
         log_many(log, count);
@@ -304,7 +304,7 @@ fn several_logs_share_the_comments_and_one_that_can_not_be_read_is_told() {
     }
     let outcome = logtool().args(["stat", "--prometheus", "-r"]).arg(dir.path()).run().expect_code(0);
     let shown = samples(&outcome.text());
-    let names = ["first", "sec\\\\ond \\\"2\\\""].map(|name| format!("{}/{name}", dir.path().display()));
+    let names = ["first", "sec\\\\ond \\\"2\\\"\\\\x1b[2J"].map(|name| format!("{}/{name}", dir.path().display()));
     let entries = names.map(|name| shown[&format!("logtool_entries_total{{log=\"{name}\"}}")]);
     assert_eq!(entries, [3.0, 5.0]);
     let none = dir.path().join("none");
@@ -312,6 +312,26 @@ fn several_logs_share_the_comments_and_one_that_can_not_be_read_is_told() {
     assert!(outcome.stderr.contains("none"), "{}", outcome.stderr);
     assert!(samples(&outcome.text()).len() > 40);
     logtool().args(["stat", "--prometheus", "--json"]).arg(&logs[0]).run().expect_code(2);
+}
+
+#[test]
+fn figures_are_those_of_the_run_that_goes_on_wherever_its_rings_stand() {
+    let (dir, elsewhere, other) = (temp_dir(), temp_dir(), temp_dir());
+    let log = Logger::builder(dir.path()).ring_dir(elsewhere.path()).open().unwrap();
+    log_many(&log, 3);
+    wait_until_told(dir.path(), |metrics| metrics.entries == 3);
+    assert!(told_metrics(dir.path()).unwrap().unwrap().is_live);
+    // To a copy the writer is dead; but the rings that its pointer leads to are those of a living one.
+    assert_eq!(told_metrics(copy(dir.path()).path()).unwrap(), None);
+    // What another run has left is not told as that of a writer that keeps no ring file.
+    let _synchronous = Logger::builder(other.path()).synchronous().open().unwrap();
+    let ring_file = fs::read_dir(elsewhere.path()).unwrap().next().unwrap().unwrap().path();
+    fs::copy(ring_file, other.path().join("00000001.ring")).unwrap();
+    assert_eq!(told_metrics(other.path()).unwrap(), None);
+    log.close(LONG).unwrap();
+    assert_eq!(told_metrics(dir.path()).unwrap(), None);
+    let error = told_metrics(&dir.path().join("none")).unwrap_err();
+    assert!(error.to_string().contains("none"), "{error}");
 }
 
 #[test]

@@ -168,3 +168,27 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn high_and_low_water_are_of_the_last_stretch_and_of_the_one_that_has_begun() {
+        let mut rounds = Rounds::new();
+        assert_eq!(rounds.water(), Water { high: 0, low: 0, fullest: 0 });
+        let flood = Water { high: 9000, low: 700, fullest: 5000 };
+        rounds.now = rounds.now.and(flood);
+        assert_eq!(rounds.water(), flood);
+        // A stretch is over; it still counts, with the lower one that follows.
+        rounds.begun += STRETCH;
+        assert_eq!(rounds.water(), flood);
+        let ebb = Water { high: 100, low: 10, fullest: 90 };
+        rounds.now = rounds.now.and(ebb);
+        assert_eq!(rounds.water(), Water { low: 10, ..flood });
+        rounds.begun += STRETCH - Duration::from_nanos(1);
+        assert_eq!(rounds.water(), Water { low: 10, ..flood });
+        rounds.begun += Duration::from_nanos(1);
+        assert_eq!(rounds.water(), ebb);
+    }
+}

@@ -14,6 +14,9 @@ fn what_was_done_and_what_waits_is_counted() {
     assert_eq!((before.oldest_unwritten, before.segments_created), (Duration::ZERO, 1));
     assert!(before.writes.count > 0 && before.syncs.count > 0 && before.bytes > 0);
 
+    std::thread::sleep(Duration::from_millis(50));
+    let full_since = Instant::now();
+    logger.flush(LONG).unwrap();
     storage.set_capacity(Some(storage.used()));
     let accepted = (5..).take_while(|&number| log(&INFO, &logger, number).is_ok()).count() as u64;
     wait_for("the failure is known", || logger.metrics().write_failures > 0);
@@ -23,6 +26,7 @@ fn what_was_done_and_what_waits_is_counted() {
     assert_eq!((full.entries, full.flushed_seq), (5, 5));
     assert!(full.ring_fill_bytes > RING_BYTES_MIN as u64 / 2, "{full:?}");
     assert!(full.ring_fill_bytes_high >= full.ring_fill_bytes && full.oldest_unwritten > Duration::ZERO, "{full:?}");
+    assert!(full.oldest_unwritten <= full_since.elapsed(), "{full:?}");
     // It goes on to wait.
     wait_for("time passes", || logger.metrics().oldest_unwritten > full.oldest_unwritten);
 
@@ -32,6 +36,22 @@ fn what_was_done_and_what_waits_is_counted() {
     assert_eq!((after.entries, after.dropped.ring_full, after.ring_fill_bytes), (5 + accepted, 2, 0));
     assert_eq!((after.ring_fill_bytes_low, after.oldest_unwritten), (0, Duration::ZERO));
     assert!(after.last_failure.is_some() && after.ring_fill_bytes_high >= full.ring_fill_bytes);
+}
+
+#[test]
+fn water_is_looked_at_too_where_nothing_can_be_taken() {
+    let storage = SimStorage::new();
+    // With a batch of one entry the next one is refused by the writer, not only by the disk.
+    let options = Options::new().batch_bytes(1).preallocate_bytes(0);
+    let logger = open(&storage, |builder| builder.options(options).when_full(WhenFull::Drop));
+    log(&INFO, &logger, 0).unwrap();
+    logger.flush(LONG).unwrap();
+    storage.set_capacity(Some(storage.used()));
+    log(&INFO, &logger, 1).unwrap();
+    wait_for("a round that fails", || logger.metrics().write_failures > 1);
+    while log(&INFO, &logger, 2).is_ok() {}
+    let ring_bytes = RING_BYTES_MIN as u64;
+    wait_for("a look at the full ring", || logger.metrics().fullest_ring_bytes_high > ring_bytes / 2);
 }
 
 #[test]
