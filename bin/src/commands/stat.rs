@@ -131,7 +131,7 @@ fn text(path: &Path, snapshot: &Snapshot, stat: &LogStat, zone: &TimeZone) -> St
 }
 
 /// How many numbers the log's word on what is on stable storage lags behind; `None` once the log is closed.
-fn lag(snapshot: &Snapshot, stat: &LogStat) -> Option<u64> {
+pub(super) fn lag(snapshot: &Snapshot, stat: &LogStat) -> Option<u64> {
     let last = stat.segments.iter().rfind(|segment| segment.opened_ns.is_some())?;
     let is_open = matches!(last.state, SegmentState::Active | SegmentState::Unsealed);
     (is_open && !snapshot.is_single_file).then(|| stat.last_seq.saturating_sub(stat.synced_upto))
