@@ -162,11 +162,11 @@ impl Writer {
             return Err(Error::new(ErrorKind::Invalid, text));
         }
         self.make_room(body.len())?;
-        let mut head = *head;
-        let own = head.tseq == 0;
-        if own {
-            head.tseq = self.tseqs.get(&head.tid).map_or(1, |last| last + 1);
-        }
+        // Taken apart and put together: a copy of the whole would wait for its parts, which have just been written.
+        let &EntryHead { time_ns, tseq, tid, site } = head;
+        let own = tseq == 0;
+        let tseq = if own { self.tseqs.get(&tid).map_or(1, |last| last + 1) } else { tseq };
+        let head = EntryHead { time_ns, tseq, tid, site };
         self.sites.push_missing(head.site, head.tid, self.active.header.index, &mut self.batch);
         let (seq, parts) = self.push_parts(head, flags, body);
         if own {

@@ -219,7 +219,7 @@ impl<M: Memory> Producer<M> {
         // SAFETY: this is the producer, and `has_room` has found the bytes from `written` on to be free.
         let is_whole = unsafe { self.ring.memory.fill(place, record, |bytes| encode(body_of(bytes, body_len))) };
         if is_whole {
-            self.publish(place, body_len, RecordHead { stamp: stamp(), tseq: self.tseq + 1, tid: self.tid, site });
+            self.publish(place, body_len, stamp(), site);
             self.tseq += parts;
         }
         is_whole
@@ -239,7 +239,8 @@ impl<M: Memory> Producer<M> {
 
     /// Completes the record at `place`, whose body is there, and publishes it. Out of line: a call site has enough of its own.
     #[inline(never)]
-    fn publish(&mut self, place: usize, body_len: usize, head: RecordHead) {
+    fn publish(&mut self, place: usize, body_len: usize, stamp: u64, site: u32) {
+        let head = RecordHead { stamp, tseq: self.tseq + 1, tid: self.tid, site };
         let (record, run_id, written) = (record_bytes(body_len), self.ring.run_id, self.written);
         let fill = |bytes: &mut [u8]| finish_record(bytes, body_len, &head, run_id, written);
         // SAFETY: as in `push`.
