@@ -1,31 +1,38 @@
 //! A least level for each category, that log calls ask about their own: which are synced, kept, stored.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::entry::Level;
 use crate::levels::{Levels, threshold};
 use crate::site::Site;
 
-/// Call sites of which something is known at a time.
-const KNOWN_SITES: usize = 1024;
+/// Call sites whose knowledge is allocated at once, when the first of them asks.
+const CHUNK_SITES: usize = 1024;
 
-/// What is known of call sites, so that their categories need not be looked up again: `[number of the site, 31 bits | key, lower
-/// 32 bits | on, 1 bit]`, at the number modulo the length. All of it may be forgotten at any time.
-pub(crate) struct KnownSites(Box<[AtomicU64]>);
+/// Call sites with a number above this many chunks are looked up each time.
+const CHUNKS: usize = 1024;
+
+type Chunk = Box<[AtomicU64]>;
+
+/// What is known of call sites, by number, so that their categories need not be looked up again: `[key, 62 bits | 1 | on, 1 bit]`,
+/// or 0.
+pub(crate) struct KnownSites(Box<[OnceLock<Chunk>]>);
 
 impl KnownSites {
     pub(crate) fn new() -> KnownSites {
-        KnownSites((0..KNOWN_SITES).map(|_| AtomicU64::new(0)).collect())
+        KnownSites((0..CHUNKS).map(|_| OnceLock::new()).collect())
     }
 
     /// What is known of a registered site under `key`, or what `find` says, which is then known.
     pub(crate) fn get(&self, site: &Site, key: u64, find: impl FnOnce() -> bool) -> bool {
-        let number = u64::from(site.number());
-        let place = &self.0[number as usize % self.0.len()];
-        let word = number << 33 | (key & u64::from(u32::MAX)) << 1;
+        let number = site.number() as usize;
+        let Some(chunk) = self.0.get(number / CHUNK_SITES).filter(|_| number > 0) else { return find() };
+        let chunk = chunk.get_or_init(|| (0..CHUNK_SITES).map(|_| AtomicU64::new(0)).collect());
+        let (place, word) = (&chunk[number % CHUNK_SITES], key << 2 | 2);
         // ORDERING: Relaxed, here and below; the word stands for itself.
         let found = place.load(Relaxed);
-        if number > 0 && found & !1 == word {
+        if found & !1 == word {
             return found & 1 == 1;
         }
         let is_on = find();
@@ -106,5 +113,23 @@ mod tests {
             assert_eq!(admitted("trace,floor.db=off", None), [true, false, false]);
             [&NET, &DB, &FATAL].into_iter().for_each(crate::global::register);
         }
+    }
+
+    #[test]
+    fn what_is_known_of_a_site_is_not_forgotten_for_another_one() {
+        static SITES: [Site; 2] = [
+            Site::new(Level::Info, Origin::Name("floor::a"), "a.rs", 1, "", &[], 1),
+            Site::new(Level::Info, Origin::Name("floor::b"), "a.rs", 2, "", &[], 1),
+        ];
+        SITES[0].set_number(5);
+        SITES[1].set_number(5 + CHUNK_SITES as u32);
+        let (known, asked) = (KnownSites::new(), std::cell::Cell::new(0));
+        let ask = |site, key, is_on| known.get(site, key, || (asked.set(asked.get() + 1), is_on).1);
+        for _ in 0..3 {
+            assert_eq!((ask(&SITES[0], 0, true), ask(&SITES[1], 0, false)), (true, false));
+        }
+        assert_eq!(asked.get(), 2);
+        assert!(!ask(&SITES[0], 1, false));
+        assert_eq!(asked.get(), 3);
     }
 }

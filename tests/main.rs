@@ -37,6 +37,7 @@ mod rings_damage;
 mod rings_refused;
 mod rings_stopped;
 mod sample;
+mod signals;
 mod stat;
 mod tail;
 mod tail_follow;

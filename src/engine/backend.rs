@@ -244,10 +244,7 @@ impl Backend {
         let Lane { consumer, numbers, .. } = &mut self.lanes[at];
         let before = consumer.taken();
         let sink = &mut self.sink;
-        let (_, refused_tseq) = consumer.refused();
-        // The level is that of all refused calls so far, which only matters where there are some.
-        let level = if refused_tseq > numbers.last_tseq { consumer.take_refused_level() } else { 0 };
-        let result = consumer.take(|head, body| sink.append(numbers, head, body, level));
+        let result = consumer.take(|head, body, ring| sink.append(numbers, head, body, ring));
         if self.sink.writer.active_index() != segment {
             // A roll has written all that was taken before.
             for (other, lane) in self.lanes.iter_mut().enumerate() {
@@ -269,7 +266,7 @@ impl Backend {
                 self.sink.begin_thread(&mut lane.numbers, owner);
             }
             if tseq > lane.numbers.last_tseq {
-                let level = lane.consumer.take_refused_level();
+                let level = lane.consumer.ring().take_refused_level();
                 self.sink.mark_refused(&mut lane.numbers, owner, tseq, level)?;
             }
         }
@@ -330,7 +327,7 @@ impl Backend {
                 }
                 Err(error) => (answer, Err(error.clone())),
             },
-            Request::Entry(entry, answer) => (answer, passed.clone().and_then(|()| self.append_long(&entry))),
+            Request::Entry(entry, answer) => (answer, self.append_long(&entry, passed)),
             Request::Close(answer) => {
                 let result = self.close();
                 let is_closed = result.is_ok();
@@ -343,31 +340,39 @@ impl Backend {
         false
     }
 
-    /// Appends an entry behind all that its thread has logged before, which was taken by the pass before this.
-    fn append_long(&mut self, entry: &LongEntry) -> Result<()> {
-        let &LongEntry { stamp, tid, tseq, .. } = entry;
+    /// Appends an entry behind all that its thread has logged before, which was taken by the pass before this, if that has not
+    /// failed. Where it fails, the numbers of one of the common ring are used up, so that the log tells of it.
+    fn append_long(&mut self, entry: &LongEntry, passed: &Result<()>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        // One of the common ring gets its number here, with nobody let in: whatever has a lower one is taken before it, so that
-        // none seems to be missing.
-        let mut common = None;
-        let tseq = match tseq {
-            Some(tseq) => tseq,
-            None => {
-                let tseq = common.insert(lock(&shared.common)).take_tseqs(shared.parts(entry.body.len()));
-                self.take(true).1?;
-                tseq
-            }
-        };
-        let found = self.lanes.iter_mut().find(|lane| match common {
-            Some(_) => lane.numbers.is_common,
-            None => !lane.numbers.is_common && lane.consumer.ring().tid() == tid,
-        });
-        let head = RecordHead { stamp, tseq, tid, site: entry.site.number() };
+        if let Some(tseq) = entry.tseq {
+            passed.clone()?;
+            return self.append_numbered(entry, tseq, false);
+        }
+        // It gets its number here, with nobody let in: whatever has a lower one is taken before it, so that none seems to be
+        // missing.
+        let mut common = lock(&shared.common);
+        let parts = shared.parts(entry.body.len());
+        let tseq = common.take_tseqs(parts);
+        let result = passed.clone().and_then(|()| self.take(true).1);
+        let result = result.and_then(|()| self.append_numbered(entry, tseq, true));
+        if result.is_err() {
+            common.refuse(0, entry.site.level as u8);
+        }
+        result
+    }
+
+    fn append_numbered(&mut self, entry: &LongEntry, tseq: u64, is_common: bool) -> Result<()> {
+        let &LongEntry { stamp, tid, site, .. } = entry;
+        let found = self
+            .lanes
+            .iter_mut()
+            .find(|lane| lane.numbers.is_common == is_common && (is_common || lane.consumer.ring().tid() == tid));
+        let head = RecordHead { stamp, tseq, tid, site: site.number() };
         let Some(lane) = found else {
             return Err(Error::new(ErrorKind::Closed, "the thread has given up its ring").at(&self.shared.path));
         };
-        self.sink.append(&mut lane.numbers, &head, &entry.body, 0)?;
-        drop(common);
+        let Lane { consumer, numbers, .. } = lane;
+        self.sink.append(numbers, &head, &entry.body, consumer.ring())?;
         self.flush_and_release()
     }
 

@@ -12,7 +12,7 @@ use crate::ring::record::RecordHead;
 use crate::ring::stamp::Calibration;
 use crate::writer::Writer;
 
-use super::Shared;
+use super::{LiveRing, Shared};
 
 /// How far the numbers of a ring's entries were accounted for.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +53,20 @@ impl Sink {
 
     /// Appends an entry, behind a marker of those before it that were refused. After an error it was not taken.
     #[inline]
-    pub(super) fn append(&mut self, numbers: &mut Numbers, head: &RecordHead, body: &[u8], level: u8) -> Result<()> {
+    pub(super) fn append(
+        &mut self,
+        numbers: &mut Numbers,
+        head: &RecordHead,
+        body: &[u8],
+        ring: &LiveRing,
+    ) -> Result<()> {
         if numbers.tid != head.tid {
             self.begin_thread(numbers, head.tid);
         }
         if head.tseq > numbers.last_tseq + 1 {
-            self.mark_refused(numbers, head.tid, head.tseq - 1, level)?;
+            // Of the threads that share a ring nobody knows whose calls they were.
+            let tid = if numbers.is_common { 0 } else { head.tid };
+            self.mark_refused(numbers, tid, head.tseq - 1, ring.take_refused_level())?;
         }
         let time_ns = self.anchor.time_ns(head.stamp);
         let known = self.ids.get(head.site as usize).copied().unwrap_or(0);

@@ -3,6 +3,7 @@
 
 mod floors;
 mod metrics;
+mod refused;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -8,7 +8,7 @@
 //! A thread's rings are borrowed from its thread-local place for the time of a call. A call that finds them borrowed (a signal
 //! handler that logs) or gone (a thread that ends), or whose thread can have no ring, uses the common one, under a lock.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,6 +26,8 @@ use super::{LongEntry, Request, SHARED_LOOK_EVERY, Shared, Step};
 thread_local! {
     /// The rings of this thread, borrowed for as long as a call is at work with them.
     static RINGS: RefCell<Vec<OwnRing>> = const { RefCell::new(Vec::new()) };
+    /// A call is at work of a thread that has ended so far that its rings are gone.
+    static IS_ENDING_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The ring of this thread in one log.
@@ -107,12 +109,14 @@ impl Shared {
         if self.fork.is_forked() {
             return Some(Err(Refused::Closed));
         }
-        let outcome = self.with_own_ring(|own| self.push_own(own, site, body_len, &encode));
-        let outcome = match outcome {
-            Some(outcome) => outcome?,
-            None => self.push_common(site, body_len, &encode)?,
-        };
-        Some(self.synced(site, outcome))
+        let outcome = self.at_work(|own| match own {
+            Some(own) => self.push_own(own, site, body_len, &encode),
+            None => self.push_common(site, body_len, &encode),
+        });
+        match outcome {
+            Some(outcome) => Some(self.synced(site, outcome?)),
+            None => Some(self.push_in_handler(site, body_len, &encode)),
+        }
     }
 
     /// Waits for the sync of an entry that was accepted, if its level is one of those whose calls do.
@@ -206,20 +210,30 @@ impl Shared {
         lock(&self.claims).define(site).is_ok()
     }
 
-    /// Gives this thread's ring to `work`; `None` if it has none that could be used now.
+    /// Has `work` log, with this thread's ring if it has one that could be used now. `None` in a signal handler that has come
+    /// upon a call of its own thread.
     #[inline]
-    fn with_own_ring<R>(&self, work: impl FnOnce(&mut OwnRing) -> R) -> Option<R> {
-        RINGS
-            .try_with(|rings| {
-                let mut list = rings.try_borrow_mut().ok()?;
-                let own = match list.iter().position(|own| own.key == self.key) {
-                    Some(at) => &mut list[at],
-                    None => self.claim(&mut list)?,
-                };
-                Some(work(own))
-            })
-            .ok()
-            .flatten()
+    fn at_work<R>(&self, work: impl FnOnce(Option<&mut OwnRing>) -> R) -> Option<R> {
+        let mut work = Some(work);
+        let done = RINGS.try_with(|rings| {
+            let mut list = rings.try_borrow_mut().ok()?;
+            let own = match list.iter().position(|own| own.key == self.key) {
+                Some(at) => Some(&mut list[at]),
+                None => self.claim(&mut list),
+            };
+            work.take().map(|work| work(own))
+        });
+        match (done, work) {
+            // The thread ends: its rings are gone.
+            (Err(_), Some(work)) => IS_ENDING_AT_WORK.with(|is_at_work| {
+                let result = (!is_at_work.replace(true)).then(|| work(None));
+                if result.is_some() {
+                    is_at_work.set(false);
+                }
+                result
+            }),
+            (done, _) => done.ok().flatten(),
+        }
     }
 
     #[cold]
@@ -243,10 +257,6 @@ impl Shared {
     /// The way of those that have no ring of their own.
     #[cold]
     fn push_common(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Option<Outcome> {
-        let is_nested = RINGS.try_with(|rings| rings.try_borrow().is_err()).unwrap_or(false);
-        if is_nested {
-            return self.push_common_in_handler(site, body_len, encode);
-        }
         self.name_sharer();
         if !self.define_in_file(site) {
             return None;
@@ -299,12 +309,8 @@ impl Shared {
     }
 
     /// In a signal handler that has come upon a call of its own thread: nothing may be waited for.
-    fn push_common_in_handler(
-        &self,
-        site: &'static Site,
-        body_len: usize,
-        encode: impl Fn(&mut [u8]) -> bool,
-    ) -> Option<Outcome> {
+    #[cold]
+    fn push_in_handler(&self, site: &'static Site, body_len: usize, encode: impl Fn(&mut [u8]) -> bool) -> Outcome {
         let is_defined = match self.claims.try_lock() {
             Ok(claims) => claims.is_defined(site),
             Err(_) => false,
@@ -322,20 +328,32 @@ impl Shared {
         {
             common.set_tid(thread_id());
             if common.push(site.number(), body_len, self.parts(body_len), || self.clock.now(), encode) {
-                return Some(Ok(()));
+                return Ok(());
             }
         }
+        self.refuse_in_handler()
+    }
+
+    fn refuse_in_handler(&self) -> Outcome {
         self.counters.unnumbered.fetch_add(1, Relaxed);
         self.counters.refused.count(Refused::Full);
-        Some(Err(Refused::Full))
+        Err(Refused::Full)
     }
 
     /// An entry that no ring could hold, or whose site the ring file can't define: it is in the segment when this returns, and
     /// the definition before it.
     #[cold]
     fn append_long(&self, site: &'static Site, body: &[u8]) -> Outcome {
+        match self.at_work(|own| self.append_long_by(own, site, body)) {
+            Some(outcome) => self.synced(site, outcome),
+            None => self.refuse_in_handler(),
+        }
+    }
+
+    fn append_long_by(&self, own: Option<&mut OwnRing>, site: &'static Site, body: &[u8]) -> Outcome {
         let parts = self.parts(body.len());
-        let tseq = self.with_own_ring(|own| own.producer.take_tseqs(parts));
+        let mut own = own.map(|own| &mut own.producer);
+        let tseq = own.as_mut().map(|own| own.take_tseqs(parts));
         if tseq.is_none() {
             self.name_sharer();
         }
@@ -343,13 +361,15 @@ impl Shared {
         lock(&self.claims).know(site);
         let outcome = self.ask_and_wait(|answer| Request::Entry(entry, answer));
         if let Err(refused) = outcome {
-            // Its numbers are used up.
-            let refuse = |producer: &mut Producer<MappedRing>| self.refuse(producer, 0, site.level, refused);
-            match tseq {
-                Some(_) => self.with_own_ring(|own| refuse(&mut own.producer)).unwrap_or_default(),
-                None => refuse(&mut lock(&self.common)),
+            match own {
+                // Its numbers are used up.
+                Some(own) => self.refuse(own, 0, site.level, refused),
+                // The backend asks nobody.
+                None if self.is_backend() => self.refuse(&mut lock(&self.common), parts, site.level, refused),
+                // The backend has seen to its numbers.
+                None => self.counters.refused.count(refused),
             }
         }
-        self.synced(site, outcome)
+        outcome
     }
 }

@@ -133,6 +133,12 @@ impl<M: Memory> Ring<M> {
         self.tid.load(Ordering::Acquire)
     }
 
+    /// Takes the highest level of the refused calls so far.
+    pub(crate) fn take_refused_level(&self) -> u8 {
+        // ORDERING: Relaxed; a level that comes late counts for the next marker.
+        level_of_word(self.memory.refused_level().swap(0, Ordering::Relaxed))
+    }
+
     /// Bytes that wait to be written, about.
     pub(crate) fn fill(&self) -> u64 {
         // ORDERING: Relaxed; a figure for people.
@@ -344,12 +350,6 @@ impl<M: Memory> Consumer<M> {
         (self.owner, self.refused_tseq)
     }
 
-    /// Takes the highest level of the refused calls so far.
-    pub(crate) fn take_refused_level(&mut self) -> u8 {
-        // ORDERING: Relaxed; a level that comes late counts for the next marker.
-        level_of_word(self.ring.memory.refused_level().swap(0, Ordering::Relaxed))
-    }
-
     /// Whether all of the last look was taken.
     pub(crate) fn is_drained(&self) -> bool {
         self.taken == self.end
@@ -397,10 +397,13 @@ impl<M: Memory> Consumer<M> {
     /// Gives the next record to `take`, behind a [`next_stamp`](Consumer::next_stamp) that found one; it counts as taken if
     /// that returns `Ok`.
     #[inline]
-    pub(crate) fn take<T, E>(&mut self, take: impl FnOnce(&RecordHead, &[u8]) -> Result<T, E>) -> Option<Result<T, E>> {
+    pub(crate) fn take<T, E>(
+        &mut self,
+        take: impl FnOnce(&RecordHead, &[u8], &Ring<M>) -> Result<T, E>,
+    ) -> Option<Result<T, E>> {
         let (head, body_len) = self.next?;
         let (place, record) = ((self.taken & self.ring.mask()) as usize, record_bytes(body_len));
-        let take = |bytes: &[u8]| take(&head, &bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + body_len]);
+        let take = |bytes: &[u8]| take(&head, &bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + body_len], &self.ring);
         // SAFETY: as in `find_next`, which has found the record to be before `end`.
         let result = unsafe { self.ring.memory.view(place, record, take) };
         if result.is_ok() {

@@ -21,7 +21,7 @@ fn push(producer: &mut Producer<MappedRing>, body: &[u8]) -> bool {
 
 fn take(consumer: &mut Consumer<MappedRing>) -> Option<(u64, Vec<u8>)> {
     consumer.next_stamp()?;
-    let taken = consumer.take(|head, body| Ok::<_, ()>((head.tseq, body.to_vec())));
+    let taken = consumer.take(|head, body, _| Ok::<_, ()>((head.tseq, body.to_vec())));
     taken.and_then(Result::ok)
 }
 
@@ -71,7 +71,7 @@ fn a_refused_call_uses_up_its_number_and_is_told_with_what_came_before() {
     assert!(push(&mut producer, b"a"));
     producer.refuse(1, 5);
     consumer.look();
-    assert_eq!((consumer.refused(), consumer.take_refused_level()), ((5, 2), 5));
+    assert_eq!((consumer.refused(), consumer.ring().take_refused_level()), ((5, 2), 5));
     assert_eq!(take(&mut consumer), Some((1, b"a".to_vec())));
     assert!(consumer.is_drained() && push(&mut producer, b"b"));
     consumer.look();
@@ -84,7 +84,7 @@ fn a_record_that_was_not_taken_comes_again() {
     assert!(push(&mut producer, b"a"));
     consumer.look();
     assert_eq!(consumer.next_stamp(), Some(9));
-    assert_eq!(consumer.take(|_, _| Err::<(), _>(())), Some(Err(())));
+    assert_eq!(consumer.take(|_, _, _| Err::<(), _>(())), Some(Err(())));
     assert_eq!(take(&mut consumer), Some((1, b"a".to_vec())));
 }
 

@@ -128,7 +128,7 @@ fn push(producer: &mut Producer<Cells>, number: u8) -> bool {
 /// Takes the next record of the last look: thread, tseq, number.
 fn take(consumer: &mut Consumer<Cells>) -> Option<(u32, u64, u8)> {
     consumer.next_stamp()?;
-    let taken = consumer.take(|head, body| {
+    let taken = consumer.take(|head, body, _| {
         assert!(body.iter().all(|byte| *byte == body[0]));
         Ok::<_, ()>((head.tid, head.tseq, body[0]))
     });
