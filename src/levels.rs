@@ -81,6 +81,11 @@ impl Levels {
         }
     }
 
+    /// How many categories have a setting of their own.
+    pub(crate) fn settings(&self) -> usize {
+        self.prefixes.len()
+    }
+
     /// The same levels, with the default said where nothing is set for all categories.
     pub(crate) fn in_full(&self) -> Levels {
         self.or(DEFAULT)

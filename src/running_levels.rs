@@ -76,6 +76,13 @@ pub fn set_running_levels(dir: &Path, levels: &Levels, wait: Duration) -> Result
         }
         Ok(false)
     });
+    if LevelRecord::in_force_in(&asked.page()?, asked.run_id).is_some_and(|now| now.id == record.id && now.is_refused) {
+        let text = format!(
+            "process {} did not take these levels: it has as many settings as it can have, or is of another version",
+            asked.pid
+        );
+        return Err(Error::new(ErrorKind::Invalid, text).at(dir));
+    }
     if answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
         asked.withdraw(&record)?;
     }
@@ -206,8 +213,7 @@ impl Asked {
     }
 
     fn answer(&self, in_force: &LevelRecord) -> Result<RunningLevels> {
-        let levels = in_force.text.parse().ok().filter(|_| !in_force.is_refused);
-        let Some(levels) = levels else {
+        let Ok(levels) = in_force.text.parse() else {
             let text = format!("process {} is of another version, whose levels are written otherwise", self.pid);
             return Err(Error::new(ErrorKind::Version, text).at(self.storage.path()));
         };

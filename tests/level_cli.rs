@@ -205,3 +205,17 @@ fn whatever_stands_there_the_writer_stays_sound() {
     log.close(LONG).unwrap();
     assert_eq!((count(dir.path()), count(copy.path())), (40, 40));
 }
+
+#[test]
+fn settings_that_a_program_can_not_take_are_refused_and_the_next_question_is_answered() {
+    let dir = temp_dir();
+    let many = (0..1020).map(|number| format!("c{number}=info")).collect::<Vec<_>>().join(",");
+    let log = open(dir.path(), |builder| builder.levels(&many.parse().unwrap()));
+    let refused = set_running_levels(dir.path(), &"a=off,b=off,c=off,d=off,e=off".parse().unwrap(), LONG).unwrap_err();
+    assert_eq!(refused.kind(), logtool::ErrorKind::Invalid);
+    assert!(refused.to_string().contains("did not take these levels"), "{refused}");
+    assert_eq!(log.levels().to_string(), many);
+    assert!(running_levels(dir.path(), LONG).unwrap().is_cut);
+    set_running_levels(dir.path(), &"c7=off".parse().unwrap(), LONG).unwrap();
+    assert_eq!(log.levels().to_string(), many.replace("c7=info", "c7=off"));
+}

@@ -1,17 +1,21 @@
 //! Levels that somebody asks for from outside, through the ring file, and what those in force are.
 
+use crate::error::{Error, ErrorKind};
 use crate::levels::Levels;
 use crate::ring::level_area::LevelRecord;
 use crate::ring::lock;
 
 use super::Shared;
 
+/// Requests may give so many categories settings of their own, and no more: each call site that is new looks through them.
+const SETTINGS_MAX: usize = 1024;
+
 /// What the backend knows of requests.
 #[derive(Debug, Default)]
 pub(super) struct LevelRequests {
     /// The request that was answered last; 0 for none.
     answered: u64,
-    /// Whether the writer could read it.
+    /// Whether the writer could not take it.
     is_refused: bool,
     /// The key of the levels that the ring file tells of; 0 for none.
     told_key: u64,
@@ -25,7 +29,12 @@ impl LevelRequests {
         if let Some(asked) = asked.filter(|asked| asked.id != self.answered) {
             let set = |levels: Levels| {
                 shared.levels.change(|now| {
-                    now.overlay(&levels);
+                    let mut then = now.clone();
+                    then.overlay(&levels);
+                    if then.settings() > SETTINGS_MAX {
+                        return Err(Error::new(ErrorKind::Invalid, "too many settings of categories"));
+                    }
+                    *now = then;
                     Ok(())
                 })
             };
