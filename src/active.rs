@@ -14,6 +14,9 @@ use crate::storage::StorageFile;
 /// How often a write may accept nothing, or be interrupted, before it counts as failed.
 const WRITE_TRIES: u32 = 16;
 
+/// Space reserved at once for a large segment, unless the options say more.
+const ALLOCATION_BYTES_MAX: u64 = 32 << 20;
+
 /// What a stretch of frames holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -168,6 +171,16 @@ pub(crate) struct ActiveSegment {
     last_mark: u64,
 }
 
+/// Up to where space is to be reserved for a segment that ends at `end` and has it up to `from`, so that there is some up to
+/// `wanted`; `None` if there is.
+fn reserved_upto(end: u64, from: u64, wanted: u64, step: u64, limit: u64) -> Option<u64> {
+    // The system's part of a write is cheaper where it finds much reserved at once.
+    let large = if step > 0 { (end / 4).min(ALLOCATION_BYTES_MAX) } else { 0 };
+    let step = step.max(large);
+    let is_short = step > 0 && wanted > from;
+    is_short.then(|| (from + (wanted - from).next_multiple_of(step)).min(limit).max(wanted))
+}
+
 /// What became of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -262,14 +275,13 @@ impl ActiveSegment {
         Some(payload)
     }
 
-    /// Reserves space ahead of the end, so that `bytes` more fit. A disk that has none says so when written to.
-    pub(crate) fn allocate_for(&mut self, bytes: usize, step: u64) {
-        let wanted = self.end + bytes as u64;
-        if step > 0 && wanted > self.allocated {
-            let from = self.allocated.max(self.end);
-            let len = (wanted - from).next_multiple_of(step);
-            let _ = self.file.allocate(from, len);
-            self.allocated = from + len;
+    /// Reserves space ahead of the end, so that `bytes` more fit: `step` at a time, and more where the segment is large, but
+    /// not past `limit`. A disk that has none says so when written to.
+    pub(crate) fn allocate_for(&mut self, bytes: usize, step: u64, limit: u64) {
+        let from = self.allocated.max(self.end);
+        if let Some(upto) = reserved_upto(self.end, from, self.end + bytes as u64, step, limit) {
+            let _ = self.file.allocate(from, upto - from);
+            self.allocated = upto;
         }
     }
 
@@ -342,5 +354,18 @@ mod tests {
             assert_eq!(pair[0].time_max_ns + 1, pair[1].time_min_ns);
             assert_eq!(pair[1].seq, (pair[1].offset - 1024) / 8 + 1);
         }
+    }
+
+    #[test]
+    fn more_is_reserved_for_a_large_segment_but_not_past_its_limit() {
+        const MIB: u64 = 1 << 20;
+        let upto = |end: u64, from: u64| reserved_upto(end * MIB, from * MIB, end * MIB + 9, 4 * MIB, 256 * MIB);
+        assert_eq!(upto(0, 0), Some(4 * MIB));
+        assert_eq!(upto(8, 9), None);
+        assert_eq!(upto(64, 64), Some(80 * MIB));
+        assert_eq!(upto(200, 200), Some(232 * MIB));
+        assert_eq!(upto(250, 250), Some(256 * MIB));
+        // An entry that is larger than a segment should be.
+        assert_eq!(upto(256, 256), Some(256 * MIB + 9));
     }
 }

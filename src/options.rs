@@ -168,8 +168,9 @@ pub struct Options {
     /// out of the active one; otherwise opening is an error, and the active one grows on. The newest is never removed.
     /// Default: no.
     pub makes_room: bool,
-    /// How much disk space is reserved ahead of the end of the active segment, in bytes; 0 for none. Default 4 MiB: fewer
-    /// extents, and the last entries before a full disk still find room.
+    /// How much disk space is reserved ahead of the end of the active segment, in bytes; 0 for none. A quarter of the segment
+    /// where that is more, up to 32 MiB. Default 4 MiB: fewer extents, cheaper writes (a tenth of the throughput at full speed),
+    /// and the last entries before a full disk still find room.
     pub preallocate_bytes: u64,
     /// Distance of the points of a segment's index, in bytes. At least 4096; default 256 KiB: what a reader then has to
     /// read beyond what it looks for takes under a millisecond.

@@ -424,8 +424,7 @@ impl Writer {
         if frames.is_empty() {
             return Ok(());
         }
-        let step = self.options.preallocate_bytes.min(self.options.roll_bytes);
-        self.active.allocate_for(frames.len(), step);
+        self.active.allocate_for(frames.len(), self.options.preallocate_bytes, self.options.roll_bytes);
         let entries_before = self.active.tally.entries;
         let written = self.stats.writes.time(|| self.active.write(frames, stretch));
         self.batch.written(written.whole, &self.active);
