@@ -80,7 +80,7 @@ fn copy_and_repair(
 fn copy(from: &dyn Storage, to: &dyn Storage, name: &str, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
     // Rings that stand elsewhere are copied, too: the copy is whole by itself.
     let opened = match index_of_name(name) {
-        Some(_) => Place::open(from, name).map(|place| place.file),
+        Some(_) => Place::open_dead(from, name).map(|place| place.file),
         None => from.open(name),
     };
     let source = opened.map_err(|error| Error::io("cannot open", error).at(from.path().join(name)))?;

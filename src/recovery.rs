@@ -11,6 +11,7 @@
 //! | holds none of these | nothing is appended |
 //! | is damaged | the same; the end of the log is then unknown, and the file goes to quarantine |
 //! | should stand elsewhere, and is not there | nothing is lost if its run had closed the log, was recovered, or never had a segment; otherwise as one that is damaged |
+//! | stands elsewhere, and another log's writer holds it: this log is a copy | the same |
 //!
 //! The new segment is made under another name and renamed once it is whole, and the ring file is removed only after the next
 //! run has written its run start (or, by `repair`, after the segment is there). So recovery can be stopped anywhere and begun
@@ -37,7 +38,7 @@ use crate::open::{Next, Past, first_seq_kept};
 use crate::record::write_record;
 use crate::retention::make_room;
 use crate::ring::file::{FileHeader, index_of_name};
-use crate::ring::place::Place;
+use crate::ring::place::{Lost, Place};
 use crate::segment::SegmentHeader;
 use crate::snapshot::{SegmentInfo, Snapshot};
 use crate::state::{LOCK_NAME, WriterState};
@@ -172,7 +173,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>
     let mut files = RingFile::all(&**storage).map_err(failed)?;
     if how.is_live {
         // Whether one that can't be reached is of that writer nobody can tell.
-        files.retain(|file| !file.is_lost && file.file.is_locked().is_ok_and(|is_locked| !is_locked));
+        files.retain(|file| file.lost.is_none() && file.file.is_locked().is_ok_and(|is_locked| !is_locked));
     }
     let mut recovered = Recovered::default();
     if files.is_empty() {
@@ -204,7 +205,7 @@ fn segments_of(storage: &Arc<dyn Storage>) -> Result<Snapshot> {
 pub(crate) fn has_dead_rings(storage: &dyn Storage) -> io::Result<bool> {
     let is_dead = |name: &String| {
         Place::open(storage, name)
-            .is_ok_and(|place| !place.is_lost && place.file.is_locked().is_ok_and(|locked| !locked))
+            .is_ok_and(|place| !place.is_lost() && place.file.is_locked().is_ok_and(|locked| !locked))
     };
     Ok(storage.names()?.iter().filter(|name| index_of_name(name).is_some()).any(is_dead))
 }
@@ -280,8 +281,10 @@ impl Recovery<'_> {
         let mut dead = DeadFile::read(file, header).map_err(&failed)?;
         let known = Known::of(&snapshot, header.run_id, file.index, dead.ring_bytes.min(file.bytes))?;
         fate.entries = known.recovered;
-        let was_needed = has_segment && !(known.is_closed || known.has_recovered || fate.is_settled);
-        if file.is_lost && was_needed {
+        // Rings that are written now are those of a run that has begun, whatever the copy has of it.
+        let has_begun = has_segment || file.lost == Some(Lost::Held);
+        let was_needed = has_begun && !(known.is_closed || known.has_recovered || fate.is_settled);
+        if file.lost.is_some() && was_needed {
             dead.damage.push(Stretch { offset: 0, len: file.bytes, cost: None });
         }
         let mut merge = Merge::new(dead, known, fate.class).map_err(&failed)?;
@@ -301,7 +304,7 @@ impl Recovery<'_> {
         let known = merge.known();
         let is_evidence = self.how.leaves_evidence && known.has_segments && !(known.has_recovered || known.is_closed);
         // Rings that nobody has looked at are none: what they held stays unknown.
-        if append.is_none() && is_evidence && !file.is_lost {
+        if append.is_none() && is_evidence && file.lost.is_none() {
             let time_ns = known.newest_ns.unwrap_or(0);
             append = Some(self.begin(&header, file.index, time_ns)?);
         }

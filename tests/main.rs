@@ -29,6 +29,7 @@ mod odd_logs;
 mod recovery;
 mod retention_full_disk;
 mod ring_dir;
+mod ring_dir_away;
 mod ring_full_disk;
 mod ring_shared;
 mod rings;

@@ -41,7 +41,7 @@ fn assert_nothing_left(disk: &SimStorage) {
     assert_eq!((ring_files(disk), elsewhere(disk)), (vec![], vec![]));
 }
 
-fn unknown_after(report: &Report) -> Vec<u64> {
+pub(crate) fn unknown_after(report: &Report) -> Vec<u64> {
     let unknown = report.findings.iter().filter_map(|finding| match finding.loss {
         Loss::UnknownAfter(seq) => Some(seq),
         _ => None,
@@ -208,24 +208,30 @@ fn a_pointer_without_its_rings_is_nothing_where_these_were_not_needed() {
 }
 
 /// The log of a killed run in a directory of the system, with the rings in another.
-struct Killed {
-    log: tempfile::TempDir,
-    rings: tempfile::TempDir,
-    path: PathBuf,
+pub(crate) struct Killed {
+    pub(crate) log: tempfile::TempDir,
+    pub(crate) rings: tempfile::TempDir,
+    pub(crate) path: PathBuf,
 }
 
-fn killed() -> Killed {
-    let (live, log, rings) = (temp_dir(), temp_dir(), temp_dir());
+pub(crate) fn killed() -> Killed {
+    let (live, rings) = (temp_dir(), temp_dir());
     let (mut writer, mut file) = ring_builder::open(storage(live.path()), options()).unwrap();
     file.add_ring(4096, 1, "worker-1");
     (1..=3).for_each(|tseq| file.ring(0).push(tseq, tseq, 0, format!("entry {tseq}").as_bytes()));
     writer.flush().unwrap();
-    for entry in fs::read_dir(live.path()).unwrap().map(|entry| entry.unwrap()) {
-        fs::copy(entry.path(), log.path().join(entry.file_name())).unwrap();
-    }
+    let log = copy_of(live.path());
     let path = stand_elsewhere(&file, log.path(), rings.path());
     fs::write(&path, file.encode()).unwrap();
     Killed { log, rings, path }
+}
+
+pub(crate) fn copy_of(dir: &Path) -> tempfile::TempDir {
+    let copy = temp_dir();
+    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
 }
 
 fn stand_elsewhere(file: &RingFileBuilder, log: &Path, rings: &Path) -> PathBuf {
@@ -234,11 +240,11 @@ fn stand_elsewhere(file: &RingFileBuilder, log: &Path, rings: &Path) -> PathBuf 
     path
 }
 
-fn storage(dir: &Path) -> Arc<dyn Storage> {
+pub(crate) fn storage(dir: &Path) -> Arc<dyn Storage> {
     Arc::new(OsStorage::new(dir, 0o640))
 }
 
-fn report(dir: &Path) -> Report {
+pub(crate) fn report(dir: &Path) -> Report {
     verify(&Snapshot::take(storage(dir)).unwrap(), &ONE_THREAD, &|_| {})
 }
 
@@ -249,10 +255,7 @@ fn count(dir: &Path) -> usize {
 #[test]
 fn a_copy_reads_the_rings_and_leaves_them_to_their_log() {
     let Killed { log, rings, path } = killed();
-    let (copy, clean) = (temp_dir(), temp_dir());
-    for entry in fs::read_dir(log.path()).unwrap().map(|entry| entry.unwrap()) {
-        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
+    let (copy, clean) = (copy_of(log.path()), temp_dir());
     let before = fs::read(&path).unwrap();
     logtool().arg("repair").arg(copy.path()).run().expect_code(0);
     assert_eq!(logtool().arg("cat").arg(copy.path()).run().expect_code(0).text(), "entry 1\nentry 2\nentry 3\n");

@@ -12,7 +12,7 @@ use crate::ring::file::{
     Anchor, FileHeader, NAME_BYTES, NAMES_MAX, PAGE_BYTES, SECTIONS, SectionHeader, SectionKind, decode_names,
     definitions, index_of_name,
 };
-use crate::ring::place::Place;
+use crate::ring::place::{Lost, Place};
 use crate::ring::record::RECORD_HEAD_BYTES;
 use crate::storage::{ReadAt, Storage, StorageFile};
 
@@ -48,8 +48,8 @@ pub(super) struct RingFile {
     pub(super) bytes: u64,
     /// Of these, bytes in the log's directory: those of a pointer, where the file stands elsewhere.
     pub(super) bytes_here: u64,
-    /// It should stand elsewhere, and is not there: `file` is the pointer.
-    pub(super) is_lost: bool,
+    /// Why it can't be had where it should stand: `file` is then the pointer.
+    pub(super) lost: Option<Lost>,
     /// `None` where neither copy holds.
     pub(super) header: Option<FileHeader>,
     first_page: Vec<u8>,
@@ -61,15 +61,18 @@ impl RingFile {
         let mut files = Vec::new();
         for entry in storage.list()?.into_iter().filter(|entry| entry.is_file) {
             let Some(index) = index_of_name(&entry.name) else { continue };
-            let place = match Place::open(storage, &entry.name) {
+            let place = match Place::open_dead(storage, &entry.name) {
                 // Its writer has removed it meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
             };
-            let Place { file, page: first_page, bytes_here, pointer, is_lost, .. } = place;
+            let Place { file, page: first_page, bytes_here, pointer, lost, .. } = place;
             let (name, bytes) = (entry.name, file.len()?);
-            let header = if is_lost { pointer.map(|pointer| pointer.header) } else { FileHeader::decode(&first_page) };
-            files.push(RingFile { name, index, file, bytes, bytes_here, is_lost, header, first_page });
+            let header = match lost {
+                Some(_) => pointer.map(|pointer| pointer.header),
+                None => FileHeader::decode(&first_page),
+            };
+            files.push(RingFile { name, index, file, bytes, bytes_here, lost, header, first_page });
         }
         files.sort_by_key(|file| file.index);
         Ok(files)

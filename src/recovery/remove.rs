@@ -11,7 +11,7 @@ use crate::storage::{ReadAt, Storage};
 /// # Errors
 /// What the system says; the same call goes on where this one has stopped.
 pub(crate) fn remove_rings(storage: &dyn Storage, name: &str) -> io::Result<()> {
-    if let Some(target) = Place::open(storage, name)?.own_target(storage) {
+    if let Some(target) = Place::open_dead(storage, name)?.own_target(storage) {
         remove_target(target)?;
     }
     storage.remove(name)
@@ -22,7 +22,7 @@ pub(crate) fn remove_rings(storage: &dyn Storage, name: &str) -> io::Result<()> 
 /// # Errors
 /// What the system says; the same call goes on where this one has stopped.
 pub(crate) fn set_rings_aside(storage: &dyn Storage, name: &str) -> io::Result<()> {
-    let place = Place::open(storage, name)?;
+    let place = Place::open_dead(storage, name)?;
     let Some(target) = place.own_target(storage) else { return set_aside(storage, name) };
     let file = target.dir.open(&target.name)?;
     copy_aside(storage, name, &*file, file.len()?)?;

@@ -9,7 +9,8 @@
 //!
 //! The pointer comes before the file, and goes after it: so none is ever left behind that nothing tells of. A pointer that
 //! leads nowhere is that of a run that had not begun, or had ended, or whose rings are lost: the segments tell which. One in a
-//! copy of the log leads to the rings too, but does not own them: whoever repairs the copy leaves them there.
+//! copy of the log leads to the rings too, but does not own them: whoever repairs the copy leaves them there. While the log
+//! itself is written they are not the copy's at all: what they hold goes into segments that the copy lacks.
 //!
 //! Nothing is believed of a path: what it leads to counts only if it is a regular file whose header is of the same run.
 
@@ -119,6 +120,15 @@ pub(crate) struct Target {
     pub(crate) name: String,
 }
 
+/// Why a pointer leads to no rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// They are not there.
+    Gone,
+    /// Somebody writes them: they are those of the log that this one is a copy of.
+    Held,
+}
+
 /// A ring file, wherever it stands.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -130,8 +140,8 @@ pub(crate) struct Place {
     pub(crate) bytes_here: u64,
     /// What leads to it; `None` where it stands in the log's directory.
     pub(crate) pointer: Option<Pointer>,
-    /// The pointer leads nowhere.
-    pub(crate) is_lost: bool,
+    /// Why what the pointer should lead to can't be had.
+    pub(crate) lost: Option<Lost>,
     /// What a pointer leads to: a ring file, or one that its run had only begun to make.
     target: Option<Target>,
 }
@@ -146,7 +156,8 @@ impl Place {
         let page = first_page(&*file)?;
         let bytes_here = file.len()?;
         let pointer = Pointer::decode(&page);
-        let mut place = Place { file, page, bytes_here, is_lost: pointer.is_some(), pointer, target: None };
+        let lost = pointer.as_ref().map(|_| Lost::Gone);
+        let mut place = Place { file, page, bytes_here, pointer, lost, target: None };
         let Some(pointer) = &place.pointer else { return Ok(place) };
         let found = pointer.target(storage).and_then(|target| Ok((target.dir.open(&target.name)?, target)));
         let (file, target) = match found {
@@ -157,12 +168,32 @@ impl Place {
         let is_same = FileHeader::decode(&page)
             .is_some_and(|header| (header.log_id, header.run_id) == (pointer.header.log_id, pointer.header.run_id));
         if is_same {
-            (place.file, place.page, place.is_lost) = (file, page, false);
+            (place.file, place.page, place.lost) = (file, page, None);
             place.target = Some(target);
         } else if page.iter().all(|&byte| byte == 0) {
             place.target = Some(target);
         }
         Ok(place)
+    }
+
+    /// Whether `file` is but a pointer.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// As [`open`](Place::open), of a log that nobody writes: a file elsewhere that is locked all the same has a writer whose
+    /// log this one is a copy of. It is lost for this one.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_dead(storage: &dyn Storage, name: &str) -> io::Result<Place> {
+        let place = Place::open(storage, name)?;
+        if place.pointer.is_none() || place.is_lost() || !place.file.is_locked()? {
+            return Ok(place);
+        }
+        let file = storage.open(name)?;
+        let page = first_page(&*file)?;
+        Ok(Place { file, page, lost: Some(Lost::Held), target: None, ..place })
     }
 
     /// The ring file elsewhere that belongs to what stands here, and goes with it.
@@ -177,7 +208,7 @@ impl Place {
     /// `NotFound` where a pointer leads nowhere, and what the system says.
     pub(crate) fn open_write(&self, storage: &dyn Storage, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         match &self.target {
-            _ if self.is_lost => Err(io::ErrorKind::NotFound.into()),
+            _ if self.is_lost() => Err(io::ErrorKind::NotFound.into()),
             Some(target) => target.dir.open_write(&target.name),
             None => storage.open_write(name),
         }
