@@ -152,10 +152,13 @@ impl DeadFile {
                     read.add_definitions(file, data_at, section.header.bytes)?;
                     continue;
                 }
+                // One section holds all that a writer keeps.
+                SectionKind::Names if read.names.len() >= NAMES_MAX => continue,
                 SectionKind::Names => {
                     let mut data = vec![0; (section.header.bytes as usize).min(NAMES_MAX * NAME_BYTES)];
                     let len = file.file.read_full_at(&mut data, data_at)?;
-                    read.names.extend(decode_names(&data[..len], run_id));
+                    let room = NAMES_MAX - read.names.len();
+                    read.names.extend(decode_names(&data[..len], run_id).take(room));
                     continue;
                 }
                 SectionKind::Ring | SectionKind::SharedRing => {}
@@ -235,5 +238,41 @@ impl DeadFile {
     /// All that is damaged: of the file, then of each ring.
     pub(super) fn all_damage(&self) -> Vec<Stretch> {
         self.damage.iter().chain(self.rings.iter().flat_map(|ring| &ring.damage)).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::file::{SECOND_COPY, encode_name};
+    use crate::storage_sim::SimStorage;
+
+    const HEADER: FileHeader =
+        FileHeader { pid: 7, log_id: 1, run_id: 0xabcd, boot_id: [3; 16], index: 1, part_bytes: 1000 };
+
+    fn page(copy: &[u8]) -> Vec<u8> {
+        let mut page = vec![0; PAGE_BYTES];
+        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(copy));
+        page
+    }
+
+    #[test]
+    fn of_many_sections_of_names_no_more_are_kept_than_a_writer_keeps() {
+        let mut bytes = page(&HEADER.encode());
+        for number in 0..5 {
+            let header = SectionHeader { kind: SectionKind::Names, number, bytes: (300 * NAME_BYTES) as u64 };
+            bytes.extend_from_slice(&page(&header.encode(HEADER.run_id)));
+            for place in 0..300 {
+                let mut name = encode_name(1 + number * 300 + place, "worker", HEADER.run_id);
+                name.resize(NAME_BYTES, 0);
+                bytes.extend_from_slice(&name);
+            }
+        }
+        let disk = SimStorage::new();
+        disk.put("00000001.ring", &bytes);
+        let files = RingFile::all(&disk).unwrap();
+        let read = DeadFile::read(&files[0], HEADER).unwrap();
+        assert_eq!((read.names.len(), read.damage.len()), (NAMES_MAX, 0));
+        assert!(read.names.contains_key(&1) && read.names.contains_key(&301));
     }
 }
