@@ -2,14 +2,17 @@
 //! invented, and they stay as they are.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use logtool::clean_copy::clean_copy;
+use logtool::ring_builder;
+use logtool::storage_sim::SimStorage;
 use logtool::{Fault, Logger, Writer, info, repair};
 
 use crate::harness::temp_dir;
 use crate::ring_dir::{copy_of, report, storage, unknown_after};
-use crate::rings::{ONE_THREAD, options};
+use crate::rings::{ONE_THREAD, options, verified};
 
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -48,4 +51,19 @@ fn a_copy_of_a_log_that_goes_on_leaves_the_rings_to_it_and_its_end_is_unknown() 
     log.close(WAIT).unwrap();
     let whole = report(dir.path());
     assert_eq!((whole.entries, whole.is_sound(true)), (1001, true));
+}
+
+#[test]
+fn the_pointer_of_a_closed_log_is_nothing_however_long_its_paths_are() {
+    let path = |letter: &str, len: usize| PathBuf::from(format!("/{}", letter.repeat(len)));
+    // Two long ones stand where a ring file tells how many sections it has.
+    for len in [20, 750, 800, 900] {
+        let disk = SimStorage::new();
+        let (mut writer, file) = ring_builder::open(disk.shared(), options()).unwrap();
+        writer.close().unwrap();
+        let (pointer, _) = file.pointer(&path("d", len), &path("h", len)).unwrap();
+        disk.put(&file.name(), &pointer);
+        let report = verified(&disk);
+        assert!(report.is_sound(true), "{len}: {:#?}", report.findings);
+    }
 }

@@ -126,12 +126,12 @@ struct Section {
 }
 
 impl DeadFile {
-    /// Reads a file whose header is `header`, be it its own or known from elsewhere.
+    /// Reads a file whose header is `header`, be it its own or known from elsewhere. One that is lost holds nothing.
     pub(super) fn read(file: &RingFile, header: FileHeader) -> io::Result<DeadFile> {
         let run_id = header.run_id;
         let mut read = DeadFile {
             header,
-            anchor: Anchor::decode(&file.first_page, run_id),
+            anchor: None,
             definitions: HashMap::new(),
             definition_bytes_left: DEFINITIONS_BYTES_MAX,
             names: HashMap::new(),
@@ -139,6 +139,11 @@ impl DeadFile {
             ring_bytes: 0,
             damage: Vec::new(),
         };
+        if file.lost.is_some() {
+            // A pointer has its paths where a ring file tells of itself.
+            return Ok(read);
+        }
+        read.anchor = Anchor::decode(&file.first_page, run_id);
         if file.header.is_none() {
             read.damaged(0, PAGE_BYTES as u64);
         }
