@@ -129,8 +129,9 @@ impl Repair<'_> {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    copy_to_new(self.storage, UNFINISHED_SAVE, file.as_ref(), offset, len)?;
-                    self.storage.rename(UNFINISHED_SAVE, &name)?;
+                    let saved = copy_to_new(self.storage, UNFINISHED_SAVE, file.as_ref(), offset, len)
+                        .and_then(|()| self.storage.rename(UNFINISHED_SAVE, &name));
+                    or_discard(self.storage, UNFINISHED_SAVE, saved)?;
                     return self.storage.sync_dir();
                 }
                 Err(error) => return Err(error),
@@ -242,6 +243,15 @@ fn copy_to_new(storage: &dyn Storage, name: &str, from: &dyn StorageFile, offset
     to.sync()
 }
 
+/// Removes a file that could not be finished: on a full disk it would take the last room.
+fn or_discard(storage: &dyn Storage, name: &str, finished: io::Result<()>) -> io::Result<()> {
+    if finished.is_err() {
+        // What can't be removed either is overwritten by the next try.
+        let _ = storage.remove(name);
+    }
+    finished
+}
+
 fn remove_unfinished(storage: &dyn Storage, name: &str) -> io::Result<()> {
     match storage.remove(name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -257,8 +267,9 @@ pub(crate) fn set_aside(storage: &dyn Storage, segment: &str) -> io::Result<()> 
 
 /// Copies a file, of `len` bytes, to quarantine as if it had this name in the log's directory.
 pub(crate) fn copy_aside(storage: &dyn Storage, name: &str, file: &dyn StorageFile, len: u64) -> io::Result<()> {
-    copy_to_new(storage, UNFINISHED_SAVE, file, 0, len)?;
-    storage.rename(UNFINISHED_SAVE, &free_in_quarantine(storage, name)?)?;
+    let saved = copy_to_new(storage, UNFINISHED_SAVE, file, 0, len)
+        .and_then(|()| storage.rename(UNFINISHED_SAVE, &free_in_quarantine(storage, name)?));
+    or_discard(storage, UNFINISHED_SAVE, saved)?;
     storage.sync_dir()
 }
 

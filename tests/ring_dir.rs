@@ -171,6 +171,33 @@ fn damaged_rings_elsewhere_go_to_the_quarantine_of_their_log() {
 }
 
 #[test]
+fn damaged_rings_elsewhere_that_the_disk_has_no_room_for_stay_and_take_none() {
+    let (disk, path) = kill(&Run::usual(SimStorage::new()));
+    let mut damaged = disk.content(&path).unwrap();
+    let last = damaged.iter().rposition(|&byte| byte != 0).unwrap();
+    damaged[last] ^= 1;
+    disk.put(&path, &damaged);
+    let room = damaged.len() as u64 / 2;
+    for mends in [false, true] {
+        let disk = disk.kill();
+        for _ in 0..2 {
+            disk.set_capacity(Some(disk.used() + room));
+            if mends {
+                repair::repair(&disk.shared(), &ONE_THREAD, &|_| {}).unwrap_err();
+            } else {
+                drop(Writer::open_on(disk.shared(), options()).unwrap());
+            }
+            assert_eq!(disk.content("quarantine/repair.tmp"), None);
+            assert!(disk.content(&path).unwrap() == damaged);
+        }
+        disk.set_capacity(None);
+        drop(Writer::open_on(disk.shared(), options()).unwrap());
+        assert!(disk.content("quarantine/00000001.ring").unwrap() == damaged);
+        assert_nothing_left(&disk);
+    }
+}
+
+#[test]
 fn a_pointer_without_its_rings_is_nothing_where_these_were_not_needed() {
     // Closed, and killed between the removals.
     let mut run = Run::new(SimStorage::new(), 2);
