@@ -18,6 +18,7 @@ use crate::logger::{Logger, OnError};
 use crate::mirror::{Form, Mirror};
 use crate::open::make_directory;
 use crate::options::{Clock, Options, RingOptions, SyncPolicy, WhenFull};
+use crate::recovery::refuse_out_of_reach;
 use crate::render::Render;
 use crate::storage::Storage;
 use crate::synchronous::Synchronous;
@@ -186,7 +187,8 @@ impl LoggerBuilder {
         self
     }
 
-    /// Sets [`RingOptions::ring_dir`]; [`open`](LoggerBuilder::open) makes the directory if it is not there.
+    /// Sets [`RingOptions::ring_dir`]; [`open`](LoggerBuilder::open) makes the directory if it is not there, unless a run that was
+    /// killed since the machine was started has its rings in one that is not there.
     pub fn ring_dir(mut self, dir: impl Into<PathBuf>) -> LoggerBuilder {
         self.rings.ring_dir = Some(dir.into());
         self
@@ -222,6 +224,8 @@ impl LoggerBuilder {
         if let Some(ring_dir) =
             builder.rings.ring_dir.as_ref().filter(|_| !builder.is_synchronous && !builder.rings.in_memory)
         {
+            // To make it would hide that the one with the last run's rings is not there. After a reboot it may have gone for good.
+            refuse_out_of_reach(&storage, Some(storage.boot_id()))?;
             make_directory(ring_dir, &builder.options)?;
         }
         builder.open_on(storage)

@@ -40,7 +40,8 @@ impl Writer {
     ///
     /// # Errors
     /// `Locked` if another writer has it open, naming the process; `Invalid` for a directory of other things; `Version` for
-    /// a log of a later version; `Invalid` for options out of bounds; and what the system says.
+    /// a log of a later version; `Invalid` for options out of bounds, and where the rings of a killed run stand in a directory
+    /// that is not there; and what the system says.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Writer> {
         Writer::open_on(make_directory(dir.as_ref(), &options)?, options)
     }

@@ -97,7 +97,11 @@ pub struct RingOptions {
     pub in_memory: bool,
     /// The directory of the ring file, where that is not to be the log's: for a log on a file system that can't keep rings, one
     /// that can, such as a tmpfs (whose files end with the machine's run, as the rings then do) or a local disk. Many logs may
-    /// share it. Readers, the next writer and `repair` find it as long as it is there under the same path. Default: none.
+    /// share it. Readers, the next writer and `repair` find it as long as it is there under the same path. While the directory of
+    /// a killed run's rings is not there (not mounted yet, or not in this container), the log is neither opened to write nor
+    /// repaired: an error says what to mount, or what to remove to give these entries up. Only after a reboot a logger makes
+    /// its own `ring_dir` anew, as that of a tmpfs is gone, and the log tells of a power cut; what is mounted late must be there
+    /// before. Default: none.
     pub ring_dir: Option<PathBuf>,
     /// Default: wait for up to 10 ms, which outlasts what a busy machine makes a thread wait; then drop.
     pub when_full: WhenFull,

@@ -11,7 +11,8 @@
 //! | holds none of these | nothing is appended |
 //! | is damaged | the same; the end of the log is then unknown, and the file goes to quarantine |
 //! | should stand elsewhere, and is not there | nothing is lost if its run had closed the log, was recovered, or never had a segment; otherwise as one that is damaged |
-//! | stands elsewhere, and another log's writer holds it: this log is a copy | the same |
+//! | stands elsewhere, and another log's writer holds it: this log is a copy | as one that is damaged, unless its run had closed the log |
+//! | should stand in a directory that is not there, and is needed | nothing at all: an error tells it; readers take it for lost |
 //!
 //! The new segment is made under another name and renamed once it is whole, and the ring file is removed only after the next
 //! run has written its run start (or, by `repair`, after the segment is there). So recovery can be stopped anywhere and begun
@@ -23,6 +24,7 @@ mod append;
 mod file;
 mod known;
 mod merge;
+mod reach;
 mod remove;
 mod ring;
 
@@ -47,6 +49,7 @@ use crate::sync::sync_segments;
 
 pub(crate) use append::remove_unfinished;
 pub(crate) use file::Stretch;
+pub(crate) use reach::refuse_out_of_reach;
 pub(crate) use remove::{remove_rings, set_rings_aside};
 
 use append::Append;
@@ -167,27 +170,37 @@ impl Recovered {
 /// record.
 ///
 /// # Errors
-/// `NoSpace` where there is no room for what is recovered, and what else the system says; nothing is lost then.
+/// `NoSpace` where there is no room for what is recovered, `Invalid` where rings that are needed are out of reach, and what else
+/// the system says; nothing is lost then.
 pub(crate) fn recover(storage: &Arc<dyn Storage>, lock: Option<&dyn StorageFile>, how: How) -> Result<Recovered> {
+    let (files, log_id) = files_of_log(storage, how.is_live)?;
+    if !how.only_reads {
+        reach::refuse(storage, &files, None)?;
+    }
+    let mut recovered = Recovered::default();
+    let runs: Vec<u64> = files.iter().filter_map(|file| file.header).map(|header| header.run_id).collect();
+    for file in &files {
+        let recovery = Recovery { storage, lock, how, runs: &runs, log_id };
+        recovered.rings.extend(recovery.of(file)?);
+    }
+    Ok(recovered)
+}
+
+/// The ring files of the log, by index, without those that a writer holds or may hold where one is at work; and the log's id.
+fn files_of_log(storage: &Arc<dyn Storage>, is_live: bool) -> Result<(Vec<RingFile>, u64)> {
     let failed = |error| Error::io("cannot read the rings", error).at(storage.path());
     let mut files = RingFile::all(&**storage).map_err(failed)?;
-    if how.is_live {
+    if is_live {
         // Whether one that can't be reached is of that writer nobody can tell.
         files.retain(|file| file.lost.is_none() && file.file.is_locked().is_ok_and(|is_locked| !is_locked));
     }
-    let mut recovered = Recovered::default();
     if files.is_empty() {
-        return Ok(recovered);
+        return Ok((files, 0));
     }
     let newest_ring = files.iter().rev().find_map(|file| file.header.map(|header| header.log_id));
     let log_id = Some(segments_of(storage)?.log_id).filter(|&log_id| log_id != 0).or(newest_ring);
     files.retain(|file| file.header.is_none_or(|header| Some(header.log_id) == log_id));
-    let runs: Vec<u64> = files.iter().filter_map(|file| file.header).map(|header| header.run_id).collect();
-    for file in &files {
-        let recovery = Recovery { storage, lock, how, runs: &runs, log_id: log_id.unwrap_or(0) };
-        recovered.rings.extend(recovery.of(file)?);
-    }
-    Ok(recovered)
+    Ok((files, log_id.unwrap_or(0)))
 }
 
 /// What stands in the log besides rings. There may be no segment yet, and no record: then nothing is known.
@@ -248,9 +261,7 @@ impl Recovery<'_> {
     fn try_of(&self, file: &RingFile) -> Result<Option<RingFate>> {
         let failed = self.failed(file);
         let snapshot = segments_of(self.storage)?;
-        let highest = snapshot.segments.iter().map(|segment| segment.header.index_last);
-        let highest = highest.chain(snapshot.unreadable.iter().map(|bad| bad.index)).max().unwrap_or(0);
-        let has_segment = file.index <= highest;
+        let has_segment = has_segment(&snapshot, file.index);
         let mut fate = RingFate {
             name: file.name.clone(),
             index: file.index,
@@ -409,6 +420,12 @@ impl SegmentInfo {
         self.header.flags & crate::format::SEGMENT_WITH_RINGS != 0
             || self.run_start.is_some_and(|start| start.has_rings && self.header.flags & SEGMENT_RECOVERED == 0)
     }
+}
+
+/// Whether a segment has come as far as the run whose first one has this index.
+fn has_segment(snapshot: &Snapshot, index: u64) -> bool {
+    let highest = snapshot.segments.iter().map(|segment| segment.header.index_last);
+    index <= highest.chain(snapshot.unreadable.iter().map(|bad| bad.index)).max().unwrap_or(0)
 }
 
 /// Whether a later run than `run_id`, whose first segment has index `index`, has written its run start: it has accounted

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::control::{LossClass, SealReason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{Fault, Finding, SeqRange};
-use crate::recovery::{How, recover};
+use crate::recovery::{How, recover, refuse_out_of_reach};
 use crate::repair_plan::Planner;
 use crate::retention::take_maintenance_lock;
 use crate::segment::SegmentHeader;
@@ -173,7 +173,7 @@ const ROUNDS: u32 = 4;
 ///
 /// # Errors
 /// `Locked` for a log that is being written, `Version` where a part of it is of a later version, `Invalid` for a file by
-/// itself, `Io` where it can't be read.
+/// itself, and where the rings of a killed run stand in a directory that is not there, `Io` where it can't be read.
 pub fn plan(snapshot: &Snapshot, options: &VerifyOptions, progress: &(dyn Fn(u64) + Sync)) -> Result<Plan> {
     let mut plan = plan_as(snapshot, options, progress, false)?;
     let recoveries = snapshot.rings.iter().map(|ring| recovery_of(&ring.name, ring.entries));
@@ -208,6 +208,7 @@ fn plan_as(
         let text = "written in another version of the format: repair this log with the logtool of that version";
         return Err(Error::new(ErrorKind::Version, text).at(path.join(&later.name)));
     }
+    refuse_out_of_reach(snapshot.storage(), None)?;
     let mut planner = Planner::new(snapshot, seals_all);
     crate::check::check(snapshot, options.thread_count(), progress, &mut |checked| planner.take(checked));
     planner.finish()

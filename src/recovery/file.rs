@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::entry::CallSite;
@@ -50,6 +51,8 @@ pub(super) struct RingFile {
     pub(super) bytes_here: u64,
     /// Why it can't be had where it should stand: `file` is then the pointer.
     pub(super) lost: Option<Lost>,
+    /// The directory of one that stands elsewhere.
+    pub(super) dir: Option<PathBuf>,
     /// `None` where neither copy holds.
     pub(super) header: Option<FileHeader>,
     first_page: Vec<u8>,
@@ -68,11 +71,12 @@ impl RingFile {
             };
             let Place { file, page: first_page, bytes_here, pointer, lost, .. } = place;
             let (name, bytes) = (entry.name, file.len()?);
+            let dir = pointer.as_ref().map(|pointer| pointer.dir().to_owned());
             let header = match lost {
                 Some(_) => pointer.map(|pointer| pointer.header),
                 None => FileHeader::decode(&first_page),
             };
-            files.push(RingFile { name, index, file, bytes, bytes_here, lost, header, first_page });
+            files.push(RingFile { name, index, file, bytes, bytes_here, lost, dir, header, first_page });
         }
         files.sort_by_key(|file| file.index);
         Ok(files)

@@ -96,10 +96,14 @@ impl Pointer {
         is_ours.then_some(Pointer { header, path, home })
     }
 
+    /// The directory of the ring file.
+    pub(crate) fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
     /// The directory and the name of the ring file.
     pub(crate) fn target(&self, storage: &dyn Storage) -> io::Result<Target> {
-        let dir = self.path.parent().unwrap_or(Path::new("/"));
-        Ok(Target { dir: storage.elsewhere(dir)?, name: file_name(&self.header) })
+        Ok(Target { dir: storage.elsewhere(self.dir())?, name: file_name(&self.header) })
     }
 }
 
@@ -125,6 +129,8 @@ pub(crate) struct Target {
 pub(crate) enum Lost {
     /// They are not there.
     Gone,
+    /// Nor is their directory: it is not mounted, or not in this container.
+    OutOfReach,
     /// Somebody writes them: they are those of the log that this one is a copy of.
     Held,
 }
@@ -161,7 +167,11 @@ impl Place {
         let Some(pointer) = &place.pointer else { return Ok(place) };
         let found = pointer.target(storage).and_then(|target| Ok((target.dir.open(&target.name)?, target)));
         let (file, target) = match found {
-            Err(error) if leads_nowhere(&error) => return Ok(place),
+            Err(error) if leads_nowhere(&error) => {
+                let is_in_reach = pointer.target(storage).is_ok_and(|target| target.dir.names().is_ok());
+                place.lost = Some(if is_in_reach { Lost::Gone } else { Lost::OutOfReach });
+                return Ok(place);
+            }
             found => found?,
         };
         let page = first_page(&*file)?;
