@@ -25,7 +25,6 @@ fn log_all(log: &Logger, number: u32) {
     info!(logger: log, "a text");
     info!(logger: log, user = number, took = Duration::from_millis(5); "GET {path} {:.3} {number:>8}", 0.5);
     info!(logger: log, "by its Display {}", Shown(number));
-    info!(category: "call_path", "to the logger of its category {number}");
 }
 
 #[test]
@@ -38,7 +37,10 @@ fn a_call_allocates_nothing() {
     let other = Logger::builder(other_dir.path()).rings(rings).open().unwrap();
     // The first calls have rings made, sites defined, levels looked up, and a buffer.
     let _guard = log.set_for_category("call_path").unwrap();
-    let log_both = |number| [&log, &other].map(|log| log_all(log, number));
+    let log_both = |number| {
+        [&log, &other].into_iter().for_each(|log| log_all(log, number));
+        info!(category: "call_path", "to the logger of its category {number}");
+    };
     log_both(0);
     let counted = allocation_counter::measure(|| {
         (1..2000).for_each(|number| {
@@ -46,7 +48,7 @@ fn a_call_allocates_nothing() {
         });
     });
     assert_eq!(counted.count_total, 0);
-    assert!(log.close(Duration::from_secs(60)).unwrap().writer.entries >= 2000 * (3 + 2));
+    assert!(log.close(Duration::from_secs(60)).unwrap().writer.entries >= 2000 * (3 + 1));
 }
 
 /// System calls of this thread so far, as the kernel counts those that read or write, and times it went to sleep by itself.
