@@ -163,7 +163,7 @@ pub struct Options {
     /// Whether [`SyncPolicy::Interval`] uses a thread; without one the writer waits for each sync. Default: yes.
     pub sync_thread: bool,
     /// Pending bytes at which an append hands all to the operating system. From 1 to 64 MiB; default 256 KiB, which still
-    /// fits into the cache of one core: with 64 KiB the same entries took a third more processor time, with 1 MiB no less.
+    /// fits into the cache of one core: with 64 KiB the same entries took a third more processor time, with 512 KiB no less.
     pub batch_bytes: usize,
     /// Raw bytes at which a compressed block is closed. From 4 KiB to 1 MiB less 4 KiB, so that content that does not
     /// compress still fits into a frame; default 256 KiB: one flipped bit costs at most that much.

@@ -39,7 +39,7 @@ impl LoggerBuilder {
     /// compression = "none"                 # "zstd", "zstd:3"
     /// sync_interval_ms = 1000              # or: sync = "never", "each_batch", "each_entry"
     /// sync_thread = true
-    /// batch_bytes = 65_536
+    /// batch_bytes = 262_144
     /// block_bytes = 262_144
     /// preallocate_bytes = 4_194_304
     /// index_stride_bytes = 262_144
