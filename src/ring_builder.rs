@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::ring::file::{
     ANCHOR, Anchor, FileHeader, OWNER, PAGE_BYTES, READ, REFUSED_LEVEL, REFUSED_TSEQ, SECOND_COPY, SECTIONS,
-    SectionHeader, SectionKind, WRITTEN, encode_owner, push_definition, refused_level_word, ring_name,
+    SectionHeader, SectionKind, WRITTEN, encode_owner, page_of, push_definition, put_twice, refused_level_word,
+    ring_name,
 };
 use crate::ring::place::Pointer;
 use crate::ring::record::{
@@ -115,8 +116,7 @@ impl RingFileBuilder {
     /// The file.
     pub fn encode(&self) -> Vec<u8> {
         let run_id = self.header.run_id;
-        let mut first = vec![0; PAGE_BYTES];
-        put_twice(&mut first, [0, SECOND_COPY], &self.header.encode());
+        let mut first = page_of(&self.header.encode());
         if let Some(anchor) = self.anchor {
             put_twice(&mut first, [ANCHOR, SECOND_COPY + ANCHOR], &anchor.encode(run_id));
         }
@@ -126,9 +126,7 @@ impl RingFileBuilder {
         definitions.resize(definitions.len().next_multiple_of(PAGE_BYTES).max(PAGE_BYTES), 0);
         let bytes = definitions.len() as u64;
         let header = SectionHeader { kind: SectionKind::Definitions, number: 0, bytes };
-        let mut page = vec![0; PAGE_BYTES];
-        put_twice(&mut page, [0, SECOND_COPY], &header.encode(run_id));
-        out.extend_from_slice(&page);
+        out.extend_from_slice(&page_of(&header.encode(run_id)));
         out.extend_from_slice(&definitions);
         for (ring, number) in self.rings.iter().zip(1..) {
             out.extend_from_slice(&ring.page(number));
@@ -136,10 +134,6 @@ impl RingFileBuilder {
         }
         out
     }
-}
-
-fn put_twice(page: &mut [u8], places: [usize; 2], bytes: &[u8]) {
-    places.into_iter().for_each(|at| page[at..at + bytes.len()].copy_from_slice(bytes));
 }
 
 /// One ring.
@@ -204,10 +198,9 @@ impl RingBuilder {
     }
 
     fn page(&self, number: u32) -> Vec<u8> {
-        let mut page = vec![0; PAGE_BYTES];
         let kind = if self.tid == 0 { SectionKind::SharedRing } else { SectionKind::Ring };
         let header = SectionHeader { kind, number, bytes: self.data.len() as u64 };
-        put_twice(&mut page, [0, SECOND_COPY], &header.encode(self.run_id));
+        let mut page = page_of(&header.encode(self.run_id));
         let owner = encode_owner(self.tid, &self.name, self.run_id);
         put_twice(&mut page, OWNER, &owner);
         for (at, word) in [(WRITTEN, self.written), (READ[0], self.read[0]), (READ[1], self.read[1])] {

@@ -16,9 +16,9 @@ use crate::active::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use crate::levels::Levels;
 use crate::reader::is_log_dir;
-use crate::ring::file::{FileHeader, PAGE_BYTES, index_of_name};
+use crate::ring::file::{FileHeader, index_of_name};
 use crate::ring::level_area::{ASKED, ASKED_TEXT_BYTES_MAX, LevelRecord};
-use crate::ring::place::Place;
+use crate::ring::place::{Place, first_page};
 use crate::roll::random_id;
 use crate::state::writer_pid;
 use crate::storage::{Storage, StorageFile};
@@ -68,7 +68,7 @@ pub fn set_running_levels(dir: &Path, levels: &Levels, wait: Duration) -> Result
     asked.ask(&record)?;
     let answered = asked.wait_for(wait, |in_force| {
         if in_force.id == record.id {
-            return Ok(true);
+            return if in_force.is_refused { Err(asked.refused()) } else { Ok(true) };
         }
         // Another request has taken the place of this one, and was answered: now it is this one's turn.
         if asked.request()?.is_none_or(|request| request.id == in_force.id) {
@@ -76,13 +76,6 @@ pub fn set_running_levels(dir: &Path, levels: &Levels, wait: Duration) -> Result
         }
         Ok(false)
     });
-    if LevelRecord::in_force_in(&asked.page()?, asked.run_id).is_some_and(|now| now.id == record.id && now.is_refused) {
-        let text = format!(
-            "process {} did not take these levels: it has as many settings as it can have, or is of another version",
-            asked.pid
-        );
-        return Err(Error::new(ErrorKind::Invalid, text).at(dir));
-    }
     if answered.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
         asked.withdraw(&record)?;
     }
@@ -110,12 +103,6 @@ fn live_ring_file(storage: &OsStorage) -> io::Result<Option<(String, Place, u64)
         }
     }
     Ok(None)
-}
-
-fn first_page(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
-    let mut page = vec![0; PAGE_BYTES];
-    file.read_full_at(&mut page, 0)?;
-    Ok(page)
 }
 
 /// The ring file of a running writer.
@@ -170,6 +157,15 @@ impl Asked {
 
     fn ask(&self, record: &LevelRecord) -> Result<()> {
         self.write(&record.encode(self.run_id))
+    }
+
+    /// The request was answered, and not granted.
+    fn refused(&self) -> Error {
+        let text = format!(
+            "process {} did not take these levels: it has as many settings as it can have, or is of another version",
+            self.pid
+        );
+        Error::new(ErrorKind::Invalid, text).at(self.storage.path())
     }
 
     /// Takes the request back, if it still stands there.

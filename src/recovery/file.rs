@@ -253,24 +253,18 @@ impl DeadFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::file::{SECOND_COPY, encode_name};
+    use crate::ring::file::{encode_name, page_of};
     use crate::storage_sim::SimStorage;
 
     const HEADER: FileHeader =
         FileHeader { pid: 7, log_id: 1, run_id: 0xabcd, boot_id: [3; 16], index: 1, part_bytes: 1000 };
 
-    fn page(copy: &[u8]) -> Vec<u8> {
-        let mut page = vec![0; PAGE_BYTES];
-        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(copy));
-        page
-    }
-
     #[test]
     fn of_many_sections_of_names_no_more_are_kept_than_a_writer_keeps() {
-        let mut bytes = page(&HEADER.encode());
+        let mut bytes = page_of(&HEADER.encode());
         for number in 0..5 {
             let header = SectionHeader { kind: SectionKind::Names, number, bytes: (300 * NAME_BYTES) as u64 };
-            bytes.extend_from_slice(&page(&header.encode(HEADER.run_id)));
+            bytes.extend_from_slice(&page_of(&header.encode(HEADER.run_id)));
             for place in 0..300 {
                 let mut name = encode_name(1 + number * 300 + place, "worker", HEADER.run_id);
                 name.resize(NAME_BYTES, 0);

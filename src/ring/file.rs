@@ -96,6 +96,18 @@ pub(super) fn seeded_crc(seed: u64, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// Puts `bytes` in both places of a page.
+pub(crate) fn put_twice(page: &mut [u8], places: [usize; 2], bytes: &[u8]) {
+    places.into_iter().for_each(|at| page[at..at + bytes.len()].copy_from_slice(bytes));
+}
+
+/// A page that starts with `copy`, as its second half does.
+pub(crate) fn page_of(copy: &[u8]) -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES];
+    put_twice(&mut page, [0, SECOND_COPY], copy);
+    page
+}
+
 impl FileHeader {
     /// One copy.
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -339,7 +351,7 @@ mod tests {
 
     fn page(copy: &[u8], places: [usize; 2]) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES];
-        places.into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(copy));
+        put_twice(&mut page, places, copy);
         page
     }
 
@@ -347,8 +359,8 @@ mod tests {
     fn headers_come_back_with_either_copy_damaged() {
         let section = SectionHeader { kind: SectionKind::Ring, number: 3, bytes: 1 << 20 };
         let anchor = Anchor { stamp: 5, time_ns: -6, ns_per_tick: 7 };
-        let file_page = page(&header().encode(), [0, SECOND_COPY]);
-        let section_page = page(&section.encode(RUN), [0, SECOND_COPY]);
+        let file_page = page_of(&header().encode());
+        let section_page = page_of(&section.encode(RUN));
         let anchor_page = page(&anchor.encode(RUN), [ANCHOR, SECOND_COPY + ANCHOR]);
         assert_eq!(header().encode().len(), FILE_HEADER_BYTES);
         assert_eq!(section.encode(RUN).len(), SECTION_HEADER_BYTES);

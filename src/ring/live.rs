@@ -8,7 +8,7 @@ use crate::active::write_whole;
 use crate::ring::figures_area::{FIGURES, Figures};
 use crate::ring::file::{
     ANCHOR, Anchor, FileHeader, NAME_BYTES, NAMES_MAX, PAGE_BYTES, SECOND_COPY, SECTIONS, SectionHeader, SectionKind,
-    encode_name, push_definition, ring_name,
+    encode_name, page_of, push_definition, ring_name,
 };
 use crate::ring::level_area::{IN_FORCE, LevelRecord};
 use crate::ring::mapping::MappedRing;
@@ -84,9 +84,6 @@ impl Rings {
             places.iter().for_each(|place| drop(place.dir.remove(&place.name)));
             return Err(io::Error::new(io::ErrorKind::Unsupported, "its files can't be mapped"));
         }
-        let mut page = vec![0; PAGE_BYTES];
-        let copy = header.encode();
-        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
         let definitions = DefinitionsEnd { offset: 0, room: 0 };
         let file = RingFile {
             file,
@@ -99,7 +96,7 @@ impl Rings {
             anchor_copy: 0,
         };
         let mut rings = Rings { file: Some(file), run_id: header.run_id, sections: 0 };
-        let begun = rings.file.as_ref().map_or(Ok(()), |file| write_whole(&*file.file, &page, 0));
+        let begun = rings.file.as_ref().map_or(Ok(()), |file| write_whole(&*file.file, &page_of(&header.encode()), 0));
         match begun.and_then(|()| rings.make_room(0)).and_then(|()| rings.refill_reserve()) {
             Ok(()) => Ok(rings),
             Err(error) => {
@@ -113,12 +110,10 @@ impl Rings {
     /// Adds a section; returns where it starts.
     fn add_section(&mut self, kind: SectionKind, bytes: usize) -> io::Result<u64> {
         let header = SectionHeader { kind, number: self.sections, bytes: bytes as u64 };
-        let copy = header.encode(self.run_id);
+        let page = page_of(&header.encode(self.run_id));
         let Some(file) = &mut self.file else { return Ok(0) };
         let start = file.end;
         let data = write_zeros(&*file.file, start + PAGE_BYTES as u64, bytes);
-        let mut page = vec![0; PAGE_BYTES];
-        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
         // The header comes last: without it there is no section.
         if let Err(error) = data.and_then(|()| write_whole(&*file.file, &page, start)) {
             let _ = file.file.set_len(start);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use nix::libc;
 
 use crate::bytes::Fields;
-use crate::ring::file::{FILE_HEADER_BYTES, FileHeader, PAGE_BYTES, SECOND_COPY, seeded_crc};
+use crate::ring::file::{FILE_HEADER_BYTES, FileHeader, PAGE_BYTES, SECOND_COPY, page_of, seeded_crc};
 use crate::storage::{ReadAt, Storage, StorageFile};
 
 /// First bytes of a pointer.
@@ -66,9 +66,7 @@ impl Pointer {
             copy.extend_from_slice(path);
         }
         copy.extend_from_slice(&seeded_crc(0, &copy).to_le_bytes());
-        let mut page = vec![0; PAGE_BYTES];
-        [0, SECOND_COPY].into_iter().for_each(|at| page[at..at + copy.len()].copy_from_slice(&copy));
-        page
+        page_of(&copy)
     }
 
     /// Reads the copy that holds.
@@ -232,7 +230,8 @@ fn leads_nowhere(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO | libc::ENAMETOOLONG))
 }
 
-fn first_page(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
+/// The first page of a ring file, or of what stands in its place; zeros behind its end.
+pub(crate) fn first_page(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     let mut page = vec![0; PAGE_BYTES];
     file.read_full_at(&mut page, 0)?;
     Ok(page)
