@@ -174,11 +174,12 @@ pub(crate) struct ActiveSegment {
 /// Up to where space is to be reserved for a segment that ends at `end` and has it up to `from`, so that there is some up to
 /// `wanted`; `None` if there is.
 fn reserved_upto(end: u64, from: u64, wanted: u64, step: u64, limit: u64) -> Option<u64> {
+    if step == 0 || wanted <= from {
+        return None;
+    }
     // The system's part of a write is cheaper where it finds much reserved at once.
-    let large = if step > 0 { (end / 4).min(ALLOCATION_BYTES_MAX) } else { 0 };
-    let step = step.max(large);
-    let is_short = step > 0 && wanted > from;
-    is_short.then(|| (from + (wanted - from).next_multiple_of(step)).min(limit).max(wanted))
+    let step = step.max((end / 4).min(ALLOCATION_BYTES_MAX));
+    Some((from + (wanted - from).next_multiple_of(step)).min(limit).max(wanted))
 }
 
 /// What became of a write.

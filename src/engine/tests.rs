@@ -42,6 +42,18 @@ fn rings_max(builder: LoggerBuilder, rings_max: usize) -> LoggerBuilder {
     builder.rings(rings)
 }
 
+/// Leaves the disk no room, behind an entry that is written.
+fn fill_disk(logger: &Logger, storage: &SimStorage) {
+    log(&INFO, logger, 0).unwrap();
+    logger.flush(LONG).unwrap();
+    storage.set_capacity(Some(storage.used()));
+}
+
+/// Runs `work` on a thread of its own, which has no ring where there is just one and another thread has logged.
+fn elsewhere<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
+}
+
 /// Logs `count` numbers from each of `threads` threads, and finds each thread's in the log, in order.
 fn check_threads(logger: &Logger, storage: &SimStorage, threads: u64, count: u64) {
     let barrier = Barrier::new(threads as usize);
@@ -280,7 +292,7 @@ fn an_entry_that_no_ring_holds_is_whole_and_in_its_place() {
     };
     // By a ring of its own, and by the common one.
     log_all();
-    std::thread::scope(|scope| scope.spawn(log_all).join().unwrap());
+    elsewhere(log_all);
     logger.close(LONG).unwrap();
     let (found, _) = read_texts(&storage);
     assert!(found.iter().eq(texts.iter().chain(&texts)));

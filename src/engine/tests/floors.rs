@@ -36,9 +36,7 @@ fn low_levels_give_way_while_half_of_a_ring_waits() {
             let kept = levels("warn,pay=debug");
             rings_max(builder, rings).level(Level::Trace).keep_under_pressure(kept)
         });
-        log(&INFO, &logger, 0).unwrap();
-        logger.flush(LONG).unwrap();
-        storage.set_capacity(Some(storage.used()));
+        fill_disk(&logger, &storage);
         // A call that waited would wait for ever: the policy is to block.
         let fill = || {
             let accepted = (1..).take_while(|&number| log(&INFO, &logger, number).is_ok()).count() as u64;
@@ -48,7 +46,7 @@ fn low_levels_give_way_while_half_of_a_ring_waits() {
             assert!(log(&INFO, &logger, 2000).is_err());
             accepted
         };
-        let accepted = std::thread::scope(|scope| scope.spawn(fill).join().unwrap());
+        let accepted = elsewhere(fill);
         assert!((10..60).contains(&accepted), "{accepted} by {rings} rings");
         storage.set_capacity(None);
         logger.flush(LONG).unwrap();
@@ -65,9 +63,7 @@ fn low_levels_give_way_while_half_of_a_ring_waits() {
 fn without_a_floor_nothing_gives_way() {
     let storage = SimStorage::new();
     let logger = open(&storage, |builder| builder.when_full(WhenFull::Drop));
-    log(&INFO, &logger, 0).unwrap();
-    logger.flush(LONG).unwrap();
-    storage.set_capacity(Some(storage.used()));
+    fill_disk(&logger, &storage);
     let accepted = (1..).take_while(|&number| log(&INFO, &logger, number).is_ok()).count();
     assert!(accepted > 60, "{accepted}");
 }

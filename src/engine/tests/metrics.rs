@@ -44,9 +44,7 @@ fn water_is_looked_at_too_where_nothing_can_be_taken() {
     // With a batch of one entry the next one is refused by the writer, not only by the disk.
     let options = Options::new().batch_bytes(1).preallocate_bytes(0);
     let logger = open(&storage, |builder| builder.options(options).when_full(WhenFull::Drop));
-    log(&INFO, &logger, 0).unwrap();
-    logger.flush(LONG).unwrap();
-    storage.set_capacity(Some(storage.used()));
+    fill_disk(&logger, &storage);
     log(&INFO, &logger, 1).unwrap();
     wait_for("a round that fails", || logger.metrics().write_failures > 1);
     while log(&INFO, &logger, 2).is_ok() {}

@@ -16,18 +16,11 @@ fn markers(storage: &SimStorage) -> Vec<(u64, u32, u8)> {
     all
 }
 
-/// Runs `work` on a thread of its own, which has no ring where there is just one.
-fn elsewhere<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
-}
-
 #[test]
 fn a_marker_tells_the_highest_level_of_its_calls() {
     let storage = SimStorage::new();
     let logger = open(&storage, |builder| builder.when_full(WhenFull::Drop));
-    log(&ERROR, &logger, 0).unwrap();
-    logger.flush(LONG).unwrap();
-    storage.set_capacity(Some(storage.used()));
+    fill_disk(&logger, &storage);
     while log(&ERROR, &logger, 1).is_ok() {}
     // The marker comes behind what was accepted before, which has none.
     storage.set_capacity(None);
@@ -62,9 +55,7 @@ fn calls_that_threads_without_a_ring_were_refused_are_put_down_to_nobody_else() 
         let storage = SimStorage::new();
         let logger =
             open(&storage, |builder| rings_max(builder, 1).level(Level::Trace).keep_under_pressure(Level::Error));
-        log(&INFO, &logger, 0).unwrap();
-        logger.flush(LONG).unwrap();
-        storage.set_capacity(Some(storage.used()));
+        fill_disk(&logger, &storage);
         let refused = elsewhere(|| {
             while log(&INFO, &logger, 1).is_ok() {}
             crate::thread::thread_id()
