@@ -58,13 +58,16 @@ pub(crate) fn bytes_on_disk(dir: &Path, ending: &str) -> u64 {
 /// # Errors
 /// What the system says.
 pub(crate) fn settle(dir: &Path) -> anyhow::Result<()> {
-    nix::unistd::syncfs(File::open(dir)?)?;
+    let sync = || -> anyhow::Result<()> { Ok(nix::unistd::syncfs(File::open(dir)?)?) };
+    sync()?;
     let (path, piece) = (dir.join("settle"), vec![1; 1 << 20]);
     let mut file = File::create(&path)?;
     for _ in 0..WARM_BYTES >> 20 {
         file.write_all(&piece)?;
     }
-    Ok(fs::remove_file(&path)?)
+    fs::remove_file(&path)?;
+    // What the file system does for removed files it does with its next commit, which writers wait for.
+    sync()
 }
 
 /// Fails if the file system of `dir` has less room than this.
