@@ -2,6 +2,7 @@
 //! entries are.
 
 use logtool::control::{DropMarker, DropReason};
+use logtool::entry::EntryHead;
 use logtool::storage::Storage;
 use logtool::storage_sim::SimStorage;
 use logtool::{Fault, Level, Report, Writer};
@@ -100,5 +101,21 @@ fn refused_calls_that_a_marker_has_told_long_ago_are_not_told_again() {
         assert!(report.is_sound(true), "{:#?}", report.findings);
         assert_eq!(report.notes.dropped.iter().map(|dropped| dropped.count).collect::<Vec<_>>(), [1]);
         assert_eq!(entries(&disk).len(), run.accepted.len());
+    }
+}
+
+/// What `fuzz/run ring` found: a refused call with the highest number there is.
+#[test]
+fn numbers_of_refused_calls_at_their_end_are_only_numbers() {
+    let mut run = Run::new(SimStorage::new(), 2);
+    let head = EntryHead { time_ns: 0, tseq: u64::MAX, tid: 1, site: 0 };
+    run.writer.entry_encoded(&head, 0, b"the last one").unwrap();
+    run.writer.flush().unwrap();
+    run.file.ring(0).refuse(u64::MAX, Level::Warn as u8);
+    let disk = run.kill();
+    for _ in 0..2 {
+        let report = verified(&disk);
+        assert_eq!((report.entries, dropped(&report)), (1, Vec::new()), "{:#?}", report.findings);
+        drop(Writer::open_on(disk.shared(), options()).unwrap());
     }
 }

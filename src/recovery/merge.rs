@@ -147,7 +147,8 @@ impl<'a> Merge<'a> {
         }
         let last = self.known.last_of_all(tid, refused)?.unwrap_or(refused);
         let count = refused.saturating_sub(last);
-        Ok((1..=VOID_SEQS).contains(&count).then_some((tid, last + 1, count)))
+        // A last one of a hostile file has none behind it.
+        Ok((1..=VOID_SEQS).contains(&count).then(|| (tid, last + 1, count)))
     }
 
     /// Appends what [`next_new`](Merge::next_new) went to.
